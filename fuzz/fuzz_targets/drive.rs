@@ -11,6 +11,7 @@ use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Controller, Drive, GcPolicy, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{BufferMode, Destaging, End, IssueMode, RunOptions, Scheduler, WriteBehind};
 use ioassay_sim::engine::{WriteBuffer, run};
+use ioassay_sim::options::Given;
 use ioassay_sim::policy::{Layout, POLICIES, Settings, make};
 use ioassay_sim::{Error, Preconditioning, precondition};
 use libfuzzer_sys::fuzz_target;
@@ -56,8 +57,9 @@ fn spec(bytes: &mut Bytes<'_>) -> Spec {
         wear_levelling: match bytes.next() % 4 {
             0 | 1 => WearLevelling::Off,
             2 => WearLevelling::Dynamic,
-            _ => WearLevelling::Static(bytes.next() % 5),
+            _ => WearLevelling::Static,
         },
+        wear_spread: bytes.next() % 5,
         overlap: [Overlap::Off, Overlap::Dies, Overlap::Planes][bytes.next() as usize % 3],
         read_priority: bytes.flag(),
         endurance: bytes.next() % 16,
@@ -99,18 +101,21 @@ fn with_controller(spec: &mut Spec, bytes: &mut Bytes<'_>) {
         ("flash_channels", some(spec.elements)),
         ("flash_channel_mb_s", some(250)),
         ("link_mb_s", some(250)),
-        ("link_duplex", some(1)),
         ("program_suspensions", suspensions[0]),
         ("erase_suspensions", suspensions[1]),
         ("suspend_us", suspend_us),
         ("background_free", if background > 0 { background_free } else { 0.0 }),
-        ("hot_cold", f64::from(own_superblocks)),
         ("superblock", some(spec.elements)),
     ];
-    let small = [some(20)];
-    let mut options: Vec<(&str, &[f64])> = Vec::new();
-    options.extend(numbers.iter().map(|(name, number)| (*name, std::slice::from_ref(number))));
-    options.extend([("page_type_read_us", &types[..]), ("small_read_us", &small[..])]);
+    let small = some(20);
+    let duplex = some(1) > 0.0;
+    let numbers = numbers.into_iter().map(|(name, number)| (name, Given::from(number)));
+    let options = numbers.chain([
+        ("link_duplex", duplex.into()),
+        ("hot_cold", (own_superblocks > 0).into()),
+        ("page_type_read_us", types.into()),
+        ("small_read_us", small.into()),
+    ]);
     spec.controller = Controller::of(options).expect("options that can be");
 }
 

@@ -41,6 +41,7 @@ __all__ = [
     "sampled_hits",
     "simulate",
     "simulate_all",
+    "simulation_options",
     "state_label",
     "trace_formats",
     "trace_info",
@@ -321,7 +322,7 @@ def simulate_all(source: dict[str, Any], setups: list[dict[str, Any]]) -> list[d
 def sampled_hits(source: dict[str, Any], setups: list[dict[str, Any]], rate: float) -> dict[str, Any]:
     """Estimate the hit ratios of write buffers, one for each of the setups, from about `rate` of a trace's pages.
 
-    `hits` has for each the requests and pages of the trace, the sampled ones, and pairs of a ratio and its error.
+    `hits` has for each the requests and pages of the trace, the sampled ones, and ratios with `value` and `error`.
     Errors as of `simulate`; CoreError for a buffer that cannot be sampled.
     """
 
@@ -355,6 +356,9 @@ def offline_optimum(source: dict[str, Any], setup: dict[str, Any]) -> tuple[int,
 
 def policies() -> list[dict[str, Any]]:
     """The write buffers: name, what they do in a line, the options that they know."""
+
+def simulation_options() -> list[tuple[str, list[dict[str, Any]]]]:
+    """The options of a simulation: pairs of a group and its rows (name, kind, unit, default, range, choices, about)."""
 
 def trace_formats() -> list[dict[str, Any]]:
     """The formats of traces: name, about, endings of file names, text or binary, columns."""

@@ -10,10 +10,11 @@ use ioassay_device::clock::Clock;
 use ioassay_device::command::Answer;
 use ioassay_device::command::{Drive, DriveInfo};
 use ioassay_device::emulated_drive::EmulatedDrive;
-use ioassay_device::geometry::{BufferOptions, Geometry};
+use ioassay_device::geometry::Geometry;
 use ioassay_device::model::Model;
 use ioassay_device::store::{Backing, Store};
 use ioassay_device::{Command, Op, Tag};
+use ioassay_sim::BufferOptions;
 
 const SIZE_BYTES: u64 = 1 << 30;
 const PAGE: u64 = 4096;

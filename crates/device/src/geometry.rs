@@ -1,100 +1,26 @@
-//! What the model of a drive is made of, as options say it: the names are those of a simulation's
-//! options, times are in microseconds, and what is absent is as in the reference drive.
+//! The modelled drive of a served one: what options say of it, scaled to the size that is served. What options there
+//! are and what they may be, `ioassay_sim::options` has.
 
 use std::collections::BTreeMap;
 
-use ioassay_sim::BufferSpec;
-use ioassay_sim::drive::{Controller, GcPolicy, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::engine::{BufferMode, Destaging, WriteBehind};
-use ioassay_sim::policy::{BlockBy, Layout, Settings};
+use ioassay_sim::drive::Spec;
+use ioassay_sim::options::{Given, OptionSet};
 use serde::Deserialize;
 
 use crate::Error;
 
-/// Options of the drive that is modelled.
+/// Options of the drive that is modelled, by name; what is absent is as in the reference drive. Only `endurance` is 0
+/// then, so that blocks last for ever: a drive that is served for long is not to die of it.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Geometry {
-    pub elements: Option<u32>,
-    pub dies: Option<u32>,
-    pub planes: Option<u32>,
-    pub blocks: Option<u32>,
-    pub pages_per_block: Option<u32>,
-    pub page_bytes: Option<u32>,
-    pub spare_bytes: Option<u32>,
-    pub channels: Option<u32>,
-    /// Erasures after which a block is dead; without it blocks last for ever, unlike those of a
-    /// simulation: a drive that is served for long is not to die of it.
-    pub endurance: Option<u32>,
-    pub read_us: Option<f64>,
-    pub program_us: Option<f64>,
-    pub erase_us: Option<f64>,
-    pub transfer_us_per_byte: Option<f64>,
-    pub channel_us_per_sector: Option<f64>,
-    pub reserve: Option<f64>,
-    pub min_free: Option<f64>,
-    pub copy_back: Option<bool>,
-    pub read_priority: Option<bool>,
-    pub pool: Option<String>,
-    pub cleaning: Option<String>,
-    pub wear_levelling: Option<String>,
-    pub wear_spread: Option<u32>,
-    pub overlap: Option<String>,
-    /// Options of the controller, by name.
-    pub controller: BTreeMap<String, Vec<f64>>,
-}
-
-/// Options of the write buffer within the drive.
-#[allow(clippy::struct_excessive_bools)] // they are a simulation's options
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BufferOptions {
-    /// A policy's name; none: there is no buffer.
-    pub policy: String,
-    pub bytes: u64,
-    /// Which pages make a block: lba or element.
-    pub block_by: String,
-    /// Missing pages are read, and blocks written whole.
-    pub padding: bool,
-    /// The drive does the reads of padding; else they take no time.
-    pub pad_reads: bool,
-    /// Blocks that were written in order leave first.
-    pub compensation: bool,
-    /// A block goes as one request.
-    pub block_requests: bool,
-    /// Elements that are given pages ahead of need: auto, off, idle or any.
-    pub write_behind: String,
-    /// Share of the slots above which destaging begins.
-    pub high_watermark: Option<f64>,
-    /// Share of the slots at which it ends.
-    pub low_watermark: Option<f64>,
-    /// Pages that an element has to program at most.
-    pub destage_depth: Option<u32>,
-}
-
-impl Default for BufferOptions {
-    fn default() -> Self {
-        Self {
-            policy: "none".into(),
-            bytes: 8 << 20,
-            block_by: "lba".into(),
-            padding: false,
-            pad_reads: true,
-            compensation: false,
-            block_requests: false,
-            write_behind: "auto".into(),
-            high_watermark: None,
-            low_watermark: None,
-            destage_depth: None,
-        }
-    }
-}
+#[serde(transparent)]
+pub struct Geometry(BTreeMap<String, Given>);
 
 impl Geometry {
     /// A drive that exports at least `size_bytes`. Unless options say otherwise, its elements keep their number, so
     /// that it is as parallel as the reference drive: planes, and then blocks, are as few as do.
     pub fn spec(&self, size_bytes: u64) -> Result<Spec, Error> {
-        let mut spec = self.described()?;
+        let mut spec = Spec { endurance: 0, ..Spec::default() };
+        spec.set_all(self.0.iter().map(|(name, given)| (name.as_str(), given)))?;
         self.scale(&mut spec, size_bytes);
         spec.check()?;
         if spec.capacity_bytes() < size_bytes {
@@ -107,70 +33,27 @@ impl Geometry {
         Ok(spec)
     }
 
-    fn described(&self) -> Result<Spec, Error> {
-        let mut spec = Spec { endurance: 0, ..Spec::default() };
-        for (place, value) in [
-            (&mut spec.elements, self.elements),
-            (&mut spec.dies, self.dies),
-            (&mut spec.planes, self.planes),
-            (&mut spec.blocks_per_plane, self.blocks),
-            (&mut spec.pages_per_block, self.pages_per_block),
-            (&mut spec.page_bytes, self.page_bytes),
-            (&mut spec.spare_bytes_per_sector, self.spare_bytes),
-            (&mut spec.channels, self.channels),
-            (&mut spec.endurance, self.endurance),
-        ] {
-            set(place, value);
-        }
-        for (name, place, value_us) in [
-            ("read_us", &mut spec.read_ps, self.read_us),
-            ("program_us", &mut spec.program_ps, self.program_us),
-            ("erase_us", &mut spec.erase_ps, self.erase_us),
-            ("transfer_us_per_byte", &mut spec.transfer_ps_per_byte, self.transfer_us_per_byte),
-            ("channel_us_per_sector", &mut spec.channel_ps_per_sector, self.channel_us_per_sector),
-        ] {
-            set(place, value_us.map(|us| ps(name, us)).transpose()?);
-        }
-        set(&mut spec.reserve, self.reserve);
-        set(&mut spec.min_free, self.min_free);
-        set(&mut spec.copy_back, self.copy_back);
-        set(&mut spec.read_priority, self.read_priority);
-        self.rules(&mut spec)?;
-        let options = self.controller.iter();
-        let options = options.map(|(name, values)| (name.as_str(), values.as_slice()));
-        spec.controller = Controller::of(options)?;
-        Ok(spec)
+    /// The same with one option more.
+    pub fn with(mut self, name: &str, given: impl Into<Given>) -> Self {
+        self.0.insert(name.to_owned(), given.into());
+        self
     }
 
-    fn rules(&self, spec: &mut Spec) -> Result<(), Error> {
-        let pools = [("element", Pool::Element), ("plane", Pool::Plane)];
-        one_of("pool", self.pool.as_deref(), &pools, &mut spec.pool)?;
-        let cleanings = [("greedy", GcPolicy::Greedy), ("cost-benefit", GcPolicy::CostBenefit)];
-        let cleaning = self.cleaning.as_deref();
-        one_of("cleaning", cleaning, &cleanings, &mut spec.gc_policy)?;
-        let overlaps = [("off", Overlap::Off), ("dies", Overlap::Dies), ("planes", Overlap::Planes)];
-        let overlap = self.overlap.as_deref();
-        one_of("overlap", overlap, &overlaps, &mut spec.overlap)?;
-        let levellings = [
-            ("off", WearLevelling::Off),
-            ("dynamic", WearLevelling::Dynamic),
-            ("static", WearLevelling::Static(self.wear_spread.unwrap_or(8))),
-        ];
-        let levelling = self.wear_levelling.as_deref();
-        one_of("wear_levelling", levelling, &levellings, &mut spec.wear_levelling)
+    fn gives(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     fn scale(&self, spec: &mut Spec, size_bytes: u64) {
         let fewest = fewest_blocks(spec);
-        if self.blocks.is_none() && self.planes.is_none() {
+        if !self.gives("blocks") && !self.gives("planes") {
             while spec.planes > 1 && exported_bytes(spec, fewest) > size_bytes {
                 spec.planes /= 2;
             }
-            if self.dies.is_none() {
+            if !self.gives("dies") {
                 spec.dies = spec.dies.min(spec.planes);
             }
         }
-        if self.blocks.is_none() {
+        if !self.gives("blocks") {
             // Twice, and then between: a plane exports more the more blocks it has.
             let (mut few, mut many) = (fewest, fewest);
             while exported_bytes(spec, many) < size_bytes && many < MOST_BLOCKS {
@@ -207,70 +90,6 @@ fn fewest_blocks(spec: &Spec) -> u32 {
     (4..4096).find(works).unwrap_or(4095)
 }
 
-impl BufferOptions {
-    /// The buffer of a drive; `None` for none.
-    pub fn spec(&self, drive: &Spec) -> Result<Option<BufferSpec>, Error> {
-        if self.policy == "none" || self.bytes == 0 {
-            return Ok(None);
-        }
-        let layout = Layout { elements: drive.elements, pages_per_block: drive.pages_per_block, pages: drive.pages() };
-        let pages = self.bytes / u64::from(drive.page_bytes);
-        let mut settings = Settings::new(layout, usize::try_from(pages).unwrap_or(usize::MAX));
-        settings.padding = self.padding;
-        settings.compensation = self.compensation;
-        settings.block_requests = self.block_requests;
-        let blocks = [("lba", BlockBy::Lba), ("element", BlockBy::Element)];
-        let block_by = Some(self.block_by.as_str());
-        one_of("block_by", block_by, &blocks, &mut settings.block_by)?;
-        let mut destaging = Destaging {
-            high_watermark: self.high_watermark,
-            low_watermark: self.low_watermark,
-            depth: self.destage_depth,
-            ..Destaging::default()
-        };
-        let write_behind = Some(self.write_behind.as_str());
-        one_of("write_behind", write_behind, &WriteBehind::NAMES, &mut destaging.write_behind)?;
-        Ok(Some(BufferSpec {
-            destaging,
-            policy: self.policy.clone(),
-            settings,
-            mode: BufferMode::Inline,
-            pad_reads: self.pad_reads,
-        }))
-    }
-}
-
-fn set<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
-    }
-}
-
-/// Microseconds to picoseconds; a second at most, as the simulator takes them.
-fn ps(name: &'static str, value_us: f64) -> Result<u64, Error> {
-    if (0.0..=1e6).contains(&value_us) {
-        return Ok((value_us * 1e6).round() as u64);
-    }
-    Err(Error::option(name, value_us, "0 to a second (1000000 microseconds)"))
-}
-
-fn one_of<T: Copy>(
-    name: &'static str,
-    value: Option<&str>,
-    choices: &[(&'static str, T)],
-    place: &mut T,
-) -> Result<(), Error> {
-    let Some(value) = value else {
-        return Ok(());
-    };
-    let Some((_, choice)) = choices.iter().find(|(known, _)| *known == value) else {
-        let known: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
-        return Err(Error::option(name, value, known.join(" or ")));
-    };
-    *place = *choice;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,17 +116,18 @@ mod tests {
         .expect("options");
         let spec = geometry.spec(64 << 20).expect("a drive");
         assert_eq!((spec.elements, spec.planes, spec.dies), (4, 2, 1));
-        assert_eq!((spec.read_ps, spec.overlap), (10_000_000, Overlap::Planes));
+        assert_eq!((spec.read_ps, spec.overlap.to_string()), (10_000_000, "planes".into()));
         assert_eq!(spec.endurance, 7);
-        let few = Geometry { blocks: Some(32), ..geometry };
-        assert!(few.spec(1 << 30).is_err());
+        assert!(geometry.with("blocks", 32).spec(1 << 30).is_err());
     }
 
     #[test]
     fn unknown_names_are_refused() {
-        assert!(serde_json::from_str::<Geometry>(r#"{"element": 4}"#).is_err());
-        let geometry = Geometry { pool: Some("swimming".into()), ..Geometry::default() };
-        let message = geometry.spec(1 << 30).expect_err("no such pool").to_string();
-        assert_eq!(message, "pool is swimming, expected element or plane");
+        let message = |name, given: &str| {
+            let refused = Geometry::default().with(name, given).spec(1 << 30);
+            refused.expect_err("no such name").to_string()
+        };
+        assert_eq!(message("pool", "swimming"), "pool is swimming, expected element or plane");
+        assert_eq!(message("element", "4"), "element is no option of a drive");
     }
 }

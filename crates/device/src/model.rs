@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::Drive;
-use ioassay_sim::engine::{Event, OnlineDrive};
-use ioassay_sim::{Preconditioned, Preconditioning, precondition};
+use ioassay_sim::engine::{BufferMode, Event, OnlineDrive};
+use ioassay_sim::{BufferOptions, Preconditioned, Preconditioning, precondition};
 
 use crate::Error;
-use crate::geometry::{BufferOptions, Geometry};
+use crate::geometry::Geometry;
 
 pub struct Entry {
     pub name: &'static str,
@@ -66,7 +66,8 @@ impl Model {
             }
         }
         let spec = geometry.spec(size_bytes)?;
-        let buffer = buffer.spec(&spec)?;
+        let inline = BufferOptions { mode: BufferMode::Inline, ..buffer.clone() };
+        let buffer = inline.spec(&spec).filter(|_| buffer.bytes > 0);
         let buffer = buffer.map(|buffer| buffer.make(&spec)).transpose()?;
         let drive = Drive::new(&spec, available_bytes)?;
         Ok(Some(Self {

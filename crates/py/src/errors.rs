@@ -59,6 +59,16 @@ fn without_number(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
+/// A value from Python; `CoreError` says what cannot be.
+pub fn depythonized<T: serde::de::DeserializeOwned>(value: &Bound<'_, PyAny>) -> PyResult<T> {
+    pythonize::depythonize(value).map_err(|error| CoreError::new_err(error.to_string()))
+}
+
+/// A value for Python.
+pub fn pythonized<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+    Ok(pythonize::pythonize(py, value)?)
+}
+
 /// The exception for a question about a distribution.
 pub fn of_stats(error: ioassay_stats::Error) -> PyErr {
     exception(Failure::Stats(error))

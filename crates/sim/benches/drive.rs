@@ -119,13 +119,13 @@ fn spec(case: &Case) -> Spec {
     if case.controller.is_none() {
         return Spec::default();
     }
-    let options: [(&str, &[f64]); 6] = [
-        ("write_cache", &[2_097_152.0]),
-        ("program_unit", &[32_768.0]),
-        ("flash_page", &[16_384.0]),
-        ("flash_channels", &[8.0]),
-        ("flash_channel_mb_s", &[800.0]),
-        ("link_mb_s", &[3200.0]),
+    let options = [
+        ("write_cache", 2_097_152.into()),
+        ("program_unit", 32_768.into()),
+        ("flash_page", 16_384.into()),
+        ("flash_channels", 8.into()),
+        ("flash_channel_mb_s", 800.into()),
+        ("link_mb_s", 3200.into()),
     ];
     Spec {
         elements: 64,

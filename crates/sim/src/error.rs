@@ -12,8 +12,8 @@ pub enum Error {
     #[error("{name} is {value}, expected {wanted}")]
     Option { name: &'static str, value: String, wanted: String },
     /// An option that there is not.
-    #[error("{0} is no option of a controller")]
-    UnknownOption(String),
+    #[error("{name} is no option of a {of}")]
+    UnknownOption { name: String, of: &'static str },
     /// A drive that does not fit into memory.
     #[error(
         "a drive of {pages} pages takes {needed_bytes} bytes of memory and {available_bytes} are available: \
@@ -68,12 +68,16 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn option(name: &'static str, value: impl Copy + ToString, wanted: impl Into<String>) -> Self {
-        let text = value.to_string();
-        let value = match text.parse::<f64>() {
-            Ok(number) if text.len() > LONGEST_NUMBER => format!("{number:e}"),
-            _ => text,
-        };
-        Self::Option { name, value, wanted: wanted.into() }
+        Self::Option { name, value: shown(&value), wanted: wanted.into() }
+    }
+}
+
+/// A value as messages have it.
+pub(crate) fn shown(value: &impl ToString) -> String {
+    let text = value.to_string();
+    match text.parse::<f64>() {
+        Ok(number) if text.len() > LONGEST_NUMBER => format!("{number:e}"),
+        _ => text,
     }
 }
 

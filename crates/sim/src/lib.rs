@@ -9,6 +9,7 @@ pub mod divide;
 pub mod drive;
 pub mod engine;
 mod error;
+pub mod options;
 pub mod policy;
 
 mod precondition;
@@ -19,5 +20,7 @@ mod steadiness;
 
 pub use error::Error;
 pub use precondition::{Preconditioned, Preconditioning, precondition};
-pub use simulate::{BufferSpec, ElementTotals, Setup, Simulation, Start, simulate, simulate_from};
+pub use simulate::{
+    BufferOptions, BufferSpec, ElementTotals, Setup, Simulation, Start, option_table, simulate, simulate_from,
+};
 pub use steadiness::{Steadiness, judge};

@@ -9,7 +9,8 @@ use crate::policy::Page;
 /// How a drive is preconditioned: its pages are overwritten at random until write amplification
 /// settles, as SNIA's Solid State Storage Performance Test Specification asks of real drives
 /// (preconditioning independent of the workload, to a steady state).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Preconditioning {
     /// Share of the drive's pages, from the first on, that is overwritten; above 0, at most 1.
     pub share: f64,

@@ -24,7 +24,7 @@ use crate::{BufferSpec, Error, Setup};
 const FEWEST_SLOTS: usize = 8;
 
 /// A share, and its error: half the width of an interval that has the exact one with a confidence of 95 %.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Estimate {
     pub value: f64,
     /// 0 where all pages were looked at; `None` where parts of the sample have none.
@@ -32,7 +32,7 @@ pub struct Estimate {
 }
 
 /// The results of a sample.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct SampledHits {
     pub requests: u64,
     /// Its page writes, all of them.

@@ -5,12 +5,95 @@ use std::io::{Read, Write};
 use ioassay_block::Source;
 
 use crate::Error;
-use crate::drive::{Counters, Drive, Element, Spec};
-use crate::engine::{self, BufferMode, Destaging, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBuffer};
-use crate::policy::{self, Layout};
+use crate::drive::{Controller, Counters, Drive, Element, Spec};
+use crate::engine::{
+    self, BufferMode, Destaging, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBehind, WriteBuffer,
+};
+use crate::options::kinds::{AutoCount, AutoShare, Flag, Name, Size, choices};
+use crate::options::{OptionRow, OptionSet, options};
+use crate::policy::{self, BlockBy, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::state::{VERSION, put, take};
 use crate::steadiness::{Steadiness, judge};
+
+options! {
+    /// A write buffer as it is described, for a drive of any size.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct BufferOptions of "write buffer" {
+        /// Policy of the write buffer.
+        policy: Name = "none";
+        /// Size of the write buffer.
+        bytes("buffer"): Size = 8 << 20;
+        /// Place of the buffer: before the drive, or in it.
+        mode: BufferMode = "reshape";
+        /// How pages are grouped into blocks.
+        block_by: BlockBy = "lba";
+        /// Read missing pages and write whole blocks.
+        padding: Flag = false;
+        /// Send the reads of padding to the drive, instead of only counting them.
+        pad_reads: Flag = true;
+        /// Evict blocks first that were written in order.
+        compensation: Flag = false;
+        /// Write a block as one request, not page by page.
+        block_requests: Flag = false;
+        /// Elements of an inline buffer that get pages ahead of need; auto: as the policy has it.
+        write_behind: WriteBehind = "auto";
+        /// Share of the buffer's slots above which write-behind begins.
+        high_watermark: AutoShare = "auto";
+        /// Share of the buffer's slots at which write-behind ends.
+        low_watermark: AutoShare = "auto";
+        /// Pages of the buffer that an element has to program at most, for --write-behind any.
+        destage_depth: AutoCount = "auto";
+    }
+}
+
+impl BufferOptions {
+    /// The buffer of a drive; `None` where there is none.
+    pub fn spec(&self, drive: &Spec) -> Option<BufferSpec> {
+        if self.policy == "none" {
+            return None;
+        }
+        let layout = Layout { elements: drive.elements, pages_per_block: drive.pages_per_block, pages: drive.pages() };
+        let pages = self.bytes.checked_div(drive.page_bytes.into()).unwrap_or(0);
+        let settings = policy::Settings {
+            block_by: self.block_by,
+            padding: self.padding,
+            compensation: self.compensation,
+            block_requests: self.block_requests,
+            ..policy::Settings::new(layout, usize::try_from(pages).unwrap_or(usize::MAX))
+        };
+        let destaging = Destaging {
+            write_behind: self.write_behind,
+            high_watermark: self.high_watermark,
+            low_watermark: self.low_watermark,
+            depth: self.destage_depth,
+        };
+        let policy = self.policy.clone();
+        Some(BufferSpec { policy, settings, mode: self.mode, pad_reads: self.pad_reads, destaging })
+    }
+}
+
+/// The options of a simulation by group.
+pub fn option_table() -> [(&'static str, Vec<OptionRow>); 5] {
+    let precondition = OptionRow {
+        name: "precondition",
+        kind: "share",
+        unit: "share",
+        default: 0.0.into(),
+        range: Some((0.0, 1.0)),
+        choices: &[],
+        about: "Share of the drive to overwrite at random first.".into(),
+    };
+    [
+        ("drive", Spec::rows()),
+        ("controller", Controller::rows()),
+        ("buffer", BufferOptions::rows()),
+        ("feed", RunOptions::rows()),
+        ("precondition", vec![precondition]),
+    ]
+}
+
+choices!(BlockBy: "lba" = Lba, "element" = Element);
 
 #[derive(Debug, Clone)]
 pub struct BufferSpec {
@@ -88,12 +171,13 @@ pub struct Simulation {
 }
 
 /// The totals of one element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct ElementTotals {
     pub counters: Counters,
     pub busy_ps: u64,
-    /// Erase counts of its least and most erased block, preconditioning included.
-    pub block_erases: (u32, u32),
+    /// Erase count of its least erased block, preconditioning included.
+    pub least_block_erases: u32,
+    pub most_block_erases: u32,
 }
 
 /// The beginning of a simulation.
@@ -228,9 +312,60 @@ impl StateHead {
 
 fn totals(drive: &Drive, before: &[Counters], busy_ps: &[u64]) -> Vec<ElementTotals> {
     let of = |(element, (&before, &busy_ps)): (&Element, (&Counters, &u64))| {
-        let least = element.erases().iter().min().copied().unwrap_or(0);
-        let most = element.erases().iter().max().copied().unwrap_or(0);
-        ElementTotals { counters: element.counters().since(before), busy_ps, block_erases: (least, most) }
+        let erases = element.erases().iter().copied();
+        ElementTotals {
+            counters: element.counters().since(before),
+            busy_ps,
+            least_block_erases: erases.clone().min().unwrap_or(0),
+            most_block_erases: erases.max().unwrap_or(0),
+        }
     };
     drive.elements().iter().zip(before.iter().zip(busy_ps)).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Given;
+
+    #[test]
+    fn every_option_has_a_name_of_its_own_and_a_line_of_help() {
+        let rows: Vec<OptionRow> = option_table().into_iter().flat_map(|(_, rows)| rows).collect();
+        let names: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), rows.len());
+        for row in rows {
+            assert!(row.about.ends_with('.') && !row.about.contains('\n'), "{}: {}", row.name, row.about);
+        }
+    }
+
+    #[test]
+    fn options_are_set_by_name_in_the_units_of_users() {
+        let mut spec = Spec::default();
+        let given =
+            [("read_us", 0.5.into()), ("page", 8192.into()), ("link_mb_s", 512.0.into()), ("fill", 0.25.into())];
+        spec.set_all(given.iter().map(|(name, given)| (*name, given))).expect("options");
+        assert_eq!((spec.read_ps, spec.page_bytes), (500_000, 8192));
+        let controller = spec.controller.as_ref().expect("a controller");
+        assert_eq!((controller.link_ps_per_sector, controller.unmapped_ppm), (Some(1_000_000), 750_000));
+        // With all defaults it is the reference drive again.
+        let given = [("link_mb_s", 0.0.into()), ("fill", 1.0.into())];
+        spec.set_all(given.iter().map(|(name, given)| (*name, given))).expect("options");
+        assert_eq!(spec.controller, None);
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_with_its_name_and_what_was_expected() {
+        let cases: [(&str, Given, &str); 6] = [
+            ("elements", (-1.0).into(), "elements is -1, expected a whole number from 0 on"),
+            ("elements", 1_099_511_627_776_u64.into(), "elements is 1099511627776, expected at most 4294967295"),
+            ("read_us", 2e6.into(), "read_us is 2000000, expected 0 to a second (10^6 microseconds)"),
+            ("pool", "die".into(), "pool is die, expected element or plane"),
+            ("copy_back", 1.into(), "copy_back is 1, expected true or false"),
+            ("elephants", 1.into(), "elephants is no option of a drive"),
+        ];
+        for (name, given, said) in cases {
+            let error = Spec::default().set_all([(name, &given)]).expect_err(said);
+            assert_eq!(error.to_string(), said);
+        }
+    }
 }

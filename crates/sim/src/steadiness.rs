@@ -4,7 +4,7 @@
 use crate::engine::{IssueMode, Tally, TimeSeries, TimeSlice};
 
 /// The judgement of a run as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Steadiness {
     /// Requests arrived faster than they were served: response times grow with the length of the
     /// trace, and are no property of the drive.

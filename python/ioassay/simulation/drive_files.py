@@ -16,7 +16,7 @@ from typing import Any
 
 from ioassay import hints
 from ioassay.errors import InputError, UsageError
-from ioassay.simulation.options import CHOICE, CONTROLLER, DRIVE, FLAG, NAMES, SHARE, SIZE, Option, read
+from ioassay.simulation.options import CONTROLLER, DRIVE, NAMES, SHARE, SIZE, Option, read
 
 BASES = ("assumed", "measured", "fitted", "published", "data-sheet")
 """Where a value comes from: published is a parameter set that others gave, such as a simulator's configuration."""
@@ -39,15 +39,6 @@ _SCALES: Mapping[str, Mapping[str, float]] = {
     "share": {"share": 1.0, "%": 0.01},
 }
 """Unit of an option -> the units that a file may use, and their factors."""
-_SUFFIXES = {
-    "_us_per_4k": "us/4KiB",
-    "_us_per_byte": "us/B",
-    "_us_per_sector": "us/sector",
-    "_us": "us",
-    "_mb_s": "MB/s",
-    "_rate": "commands/s",
-}
-"""End of an option's name -> its unit."""
 
 
 @dataclass(frozen=True)
@@ -143,17 +134,6 @@ def drive_options(drive: str | Path | Mapping[str, Any] | None) -> dict[str, Any
     return dict(drive) if isinstance(drive, Mapping) else load(drive).options
 
 
-def unit(option: Option) -> str:
-    """The unit in which an option's value is given; empty for counts, flags and choices."""
-    if option.kind == SIZE:
-        return "B"
-    if option.kind == SHARE:
-        return "share"
-    if option.kind in (FLAG, CHOICE):
-        return ""
-    return next((unit for suffix, unit in _SUFFIXES.items() if option.name.endswith(suffix)), "")
-
-
 class _Reader:
     """Reads one file; every error names it and the key."""
 
@@ -186,11 +166,11 @@ class _Reader:
                 raise self._wrong(f"{place}.basis", f"is {hints.shown(basis)}; expected {', '.join(BASES)}")
             value = self._value(place, options[name], entry["value"], entry.get("unit", ""))
             source = self._source(f"{place}.source", entry["source"])
-            entries[name] = Entry(value, unit(options[name]), basis, source)
+            entries[name] = Entry(value, options[name].unit, basis, source)
         return entries
 
     def _value(self, key: str, option: Option, value: Any, given: Any) -> Any:
-        wanted = _SCALES.get(unit(option), {"": 1})
+        wanted = _SCALES.get(option.unit, {"": 1})
         if given not in wanted:
             units = " or ".join(name or "none" for name in wanted)
             raise self._wrong(f"{key}.unit", f"is {hints.shown(given)}; expected {units}")

@@ -1,17 +1,15 @@
-"""The options of a simulation: one table for the Python function, the command line and the driver's parameters.
+"""The options of a simulation: the core's table for the Python function, the command line and the driver's parameters.
 
-Everything here is a name, a default and a way to read what people write; what numbers may be, the core knows.
+Here is how what people write is read; names, defaults, help and what values may be, the core has (`crates/sim`).
 Names are snake case; the command line writes them with dashes. Defaults are those of the reference drive.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ioassay import _core, units
@@ -32,23 +30,19 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Option:
-    """One option. `key` is its name in the core's dictionary of its group."""
+    """One option. `unit` is that of a number, `range` what a value may be whatever the others are."""
 
     name: str
     group: str
     kind: str
+    unit: str
     default: Any
-    key: str
+    range: tuple[float, float] | None
+    choices: list[str]
     about: str
-    choices: tuple[str, ...] = ()
 
 
-OPTIONS = tuple(
-    Option(name, group, row["kind"], row["default"], row.get("key", name), row["about"], tuple(row.get("choices", ())))
-    for group, rows in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
-    for name, row in rows.items()
-)
-"""All of `options.toml`, in its order."""
+OPTIONS = tuple(Option(group=group, **row) for group, rows in _core.simulation_options() for row in rows)
 NAMES = {option.name: option for option in OPTIONS}
 
 
@@ -85,20 +79,14 @@ def of_key(key: str) -> Iterator[None]:
 def setup(options: Mapping[str, Any]) -> dict[str, Any]:
     """The core's description of drive, buffer, feeding and preconditioning. Raises UsageError."""
     values = {name: read(known(name), value) for name, value in expanded(options).items()}
-    groups: dict[str, Any] = {DRIVE: {}, CONTROLLER: {}, BUFFER: {}, FEED: {}}
+    groups: dict[str, Any] = {DRIVE: {}, BUFFER: {}, FEED: {}, PRECONDITION: {}}
     for option in OPTIONS:
-        if option.group == PRECONDITION:
-            continue
         value = values[option.name] if option.name in values else read(option, option.default)
-        groups[option.group].update(value if isinstance(value, dict) else {option.key: value})
-    groups[DRIVE][CONTROLLER] = groups.pop(CONTROLLER)
-    page_bytes = groups[DRIVE]["page_bytes"]
-    groups[BUFFER]["pages"] = int(groups[BUFFER]["pages"] // page_bytes) if page_bytes else 0
+        groups[DRIVE if option.group == CONTROLLER else option.group][option.name] = value
     if groups[BUFFER]["policy"] == NONE:
         del groups[BUFFER]
-    if share := values.get("precondition"):
-        groups[PRECONDITION] = {"share": share}
-    return groups
+    share = groups.pop(PRECONDITION)[PRECONDITION]
+    return {**groups, PRECONDITION: {"share": share}} if share else groups
 
 
 def expanded(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,18 +102,10 @@ def expanded(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(option: Option, value: Any) -> Any:
-    """What the core takes for it: a dictionary where that is more than one thing, or nothing; of an option of the
-    controller its numbers, of which a flag has 0 or 1, and a choice its place. Raises UsageError."""
-    found = _plain(option, value)
-    if option.group != CONTROLLER or option.kind == NUMBERS:
-        return found
-    return [float(option.choices.index(found) if option.kind == CHOICE else found)]
-
-
-def _plain(option: Option, value: Any) -> Any:
+    """What the core takes for it. Raises UsageError."""
     kind = option.kind
     if kind in (AUTO_SHARE, AUTO_COUNT) and value in (AUTO, None):
-        return {}
+        return AUTO
     if kind == WINDOW and value in (NONE, None, 0):
         return 0
     if kind == POLICY and not isinstance(value, str):
@@ -191,22 +171,21 @@ _READERS: Mapping[str, Callable[[Option, Any], Any]] = {
 """Kind of an option -> what reads a value of it."""
 
 
-def feeding(text: Any) -> dict[str, Any]:
-    """`open`, `scaled:0.5`, `closed:32` or `batch:48@5ms` as the core takes it. Raises UsageError."""
+def feeding(text: Any) -> str:
+    """`open`, `scaled:0.5`, `closed:32` or `batch:48@5ms` as the core takes it, in microseconds. Raises UsageError."""
     name, _, rest = str(text).partition(":")
     if name == "open" and not rest:
-        return {"feeding": "open"}
+        return "open"
     if name == "scaled":
         with suppress(ValueError):
             if 0 < (factor := float(rest)) < float("inf"):
-                return {"feeding": "scaled", "factor": factor}
+                return f"scaled:{factor}"
     if name == "closed" and rest.isdecimal() and int(rest) > 0:
-        return {"feeding": "closed", "outstanding": int(rest)}
+        return f"closed:{int(rest)}"
     if name == "batch" and (match := re.fullmatch(r"([1-9]\d*)@(.+)", rest)):
         try:
-            gap_s = units.parse_duration_s(match[2])
+            return f"batch:{int(match[1])}@{units.parse_duration_s(match[2]) * 1e6}"
         except ValueError as error:
             raise UsageError(f"feed: {error}") from None
-        return {"feeding": "batches", "size": int(match[1]), "gap_us": gap_s * 1e6}
     wanted = "expected open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
     raise UsageError(f"feed is '{text}', {wanted}{nearest(name, ('open', 'scaled', 'closed', 'batch'))}")

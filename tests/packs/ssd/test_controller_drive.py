@@ -73,7 +73,7 @@ def test_suspension_takes_program_and_erase_time_out_of_reads() -> None:
     plain = simulate(load, **options)
     suspended = simulate(load, **options, program_suspensions=4, erase_suspensions=4, suspend_us=10)
     longest_us = [done.response("read").quantile(0.99) / 1e3 for done in (plain, suspended)]
-    assert suspended.raw["controller"]["suspensions"] > 100
+    assert suspended.raw["tally"]["suspensions"] > 100
     assert longest_us[0] > 1000 > 500 > longest_us[1]
 
 

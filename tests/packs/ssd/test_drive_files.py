@@ -96,7 +96,7 @@ def test_numbers_are_converted_to_the_units_of_the_options(write: Write) -> None
     exact = {"elements": 8, "blocks": 64, "page": 8192, "copy_back": False}
     assert drive.options == {**exact, "read_us": pytest.approx(50), "reserve": pytest.approx(0.2)}
     units = {"elements": "", "blocks": "", "page": "B", "copy_back": "", "read_us": "us", "reserve": "share"}
-    assert {name: drive_files.unit(NAMES[name]) for name in drive.options} == units
+    assert {name: NAMES[name].unit for name in drive.options} == units
 
 
 def test_measurements_are_selected_and_ordered(write: Write) -> None:
@@ -253,7 +253,7 @@ def test_littles_law_holds_in_closed_loops(name: str, depth: int) -> None:
     options, requests = small(name), 10_000
     done = run(options, load(options, requests, reads=0.5), depth)
     total_ps = done.raw["all"]["mean_response_ps"] * requests
-    busy_ps = done.raw["requests"]["last_completion_ps"] * depth
+    busy_ps = done.raw["tally"]["last_completion_ps"] * depth
     # Only at the end, when nothing more is issued, are fewer outstanding: for the longest response at most.
     slack_ps = depth * done.summary["max_ms"] * 1e9 * 1.001
     assert busy_ps - slack_ps <= total_ps <= busy_ps * (1 + 1e-9)
@@ -356,8 +356,7 @@ def test_a_write_alone_takes_command_and_link_if_a_cache_answers(name: str) -> N
 def value_bytes(options: Mapping[str, Any], name: str) -> int:
     from ioassay.simulation.options import known, read
 
-    (found,) = read(known(name), value(options, name))
-    return int(found)
+    return int(read(known(name), value(options, name)))
 
 
 def total_ps(options: Mapping[str, Any], rows: list[dict[str, int]], kind: str) -> int:
@@ -387,8 +386,8 @@ def test_the_write_cache_neither_loses_nor_duplicates_a_page(name: str, addresse
     with path.open("a", encoding="utf-8") as file:
         file.write(f"{10**13},flush,0,0,0\n")
     done = ioassay.simulate(path, cache=False, **{**options, "window": None, "max_outstanding": 10**6})
-    assert done.raw["requests"]["unfinished"] == done.raw["buffer"]["left"] == 0
-    assert done.raw["drive"]["written_pages"] == requests - done.raw["buffer"]["write_hits"]
+    assert done.raw["tally"]["unfinished"] == done.raw["tally"]["buffered_at_end"] == 0
+    assert done.raw["drive"]["written_pages"] == requests - done.raw["tally"]["write_hits"]
     if value(options, "write_cache"):
-        assert done.raw["buffer"]["written_pages"] == requests
-        assert done.raw["buffer"]["write_hits"] or addresses == "uniform"
+        assert done.raw["tally"]["buffered_writes"] == requests
+        assert done.raw["tally"]["write_hits"] or addresses == "uniform"

@@ -142,7 +142,7 @@ def test_counts_are_exact(case: dict[str, Any]) -> None:
     padding = {"padding": True} if case["policy"] == "bplru" else {}
     options = {**SMALL, **padding, "policy": case["policy"], "mode": case["mode"]}
     raw = simulate(case["trace"], prepare=prepare, **options).raw
-    for part in ("buffer", "drive"):
+    for part in ("tally", "drive"):
         assert {name: raw[part][name] for name in case[part]} == case[part]
     assert raw["all"]["mean_response_ps"] == pytest.approx(case["mean_ps"], rel=1e-12)
 
@@ -263,7 +263,7 @@ def test_a_trace_without_writes_has_a_warning() -> None:
 def test_padding_is_amplification_and_no_throughput(mode: str) -> None:
     recipe = {"requests": 4000, "addresses": ("zipf", [0.9]), "arrivals": ("poisson", [20000.0]), "seed": 1}
     padded = simulate(recipe, policy="bplru-padded", mode=mode, buffer="1MiB", feed="closed:32", elements=8)
-    buffer, drive = padded.raw["buffer"], padded.raw["drive"]
+    buffer, drive = padded.raw["tally"], padded.raw["drive"]
     own = buffer["evicted_pages"]
     assert buffer["pad_writes"] > 10 * own and drive["written_pages"] == own + buffer["pad_writes"]
     assert padded.summary["write_amplification"] == pytest.approx(drive["written_pages"] / own)

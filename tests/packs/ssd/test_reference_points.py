@@ -116,7 +116,7 @@ def test_drives_answer_as_those_that_were_written_apart(lines: Callable[..., Pat
     assert found["max_ms"] == pytest.approx(gives.pop("longest_ps") / 1e9, abs=1e-6)
     if "busy_ps" in gives:
         assert list(done.raw["elements"]["busy_ps"]) == gives.pop("busy_ps")
-        assert done.raw["buffer"]["write_hits"] == gives.pop("write_hits")
+        assert done.raw["tally"]["write_hits"] == gives.pop("write_hits")
     lookups = gives.pop("lookups", {})
-    assert {name: done.raw["controller"][name] for name in lookups} == lookups
+    assert {name: done.raw["tally"][name] for name in lookups} == lookups
     assert {name: found[name] for name in gives} == gives

@@ -127,8 +127,8 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "simulator.md"
 
 def test_without_options_it_is_the_reference_drive() -> None:
     made = setup({})
-    assert made["drive"]["elements"] == 48 and made["drive"]["page_bytes"] == 4096
-    assert made["feed"]["window"] == 20 and made["feed"]["scheduler"] == "clook"
+    assert made["drive"]["elements"] == 48 and made["drive"]["page"] == 4096
+    assert made["feed"]["window"] == 20 and made["feed"]["driver"] == "clook"
     assert "buffer" not in made and "precondition" not in made
     # (2048 blocks - 15 % of them) x 8 planes x 63 data pages x 48 elements
     assert check({})["pages"] == (2048 - 307) * 8 * 63 * 48

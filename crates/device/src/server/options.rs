@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use ioassay_sim::Preconditioned;
+use ioassay_sim::{BufferOptions, Preconditioned};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
-use crate::geometry::{BufferOptions, Geometry};
+use crate::geometry::Geometry;
 use crate::zones::{ZoneCounts, ZoneOptions};
 
 /// Whether the thread that serves may sleep.
@@ -36,6 +36,7 @@ pub struct Options {
     /// Name of the description from which the changes come, if they come from one.
     pub profile: Option<String>,
     pub geometry: Geometry,
+    /// The write buffer within the drive.
     pub buffer: BufferOptions,
     /// Share of the drive that is overwritten at random first, in the model alone.
     pub precondition: f64,

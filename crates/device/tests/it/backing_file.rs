@@ -243,8 +243,7 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
 fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
     let (_folder, path) = place();
     let made = with(Made::of("reference", "lru"), |made| made.pages = 256);
-    let mut geometry = made.geometry();
-    geometry.endurance = Some(2);
+    let geometry = made.geometry().with("endurance", 2);
     let backing = Backing::open(&path, Some(made.size_bytes()), false).expect("a file");
     let mut bench = Bench::with(&made, &geometry, Some(backing));
     let mut page = 0;

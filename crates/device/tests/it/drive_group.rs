@@ -186,7 +186,7 @@ fn divided() -> Value {
     json!({
         "size_bytes": 8 * MIB,
         "namespaces_bytes": [4 * MIB, 2 * MIB, MIB],
-        "buffer": {"policy": "lru", "bytes": MIB},
+        "buffer": {"policy": "lru", "buffer": MIB},
     })
 }
 

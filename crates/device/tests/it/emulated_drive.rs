@@ -209,8 +209,7 @@ fn the_counts_add_up() {
 #[test]
 fn a_drive_that_is_worn_out_can_be_read() {
     let made = Made::of_pages(512);
-    let mut geometry = made.geometry();
-    geometry.endurance = Some(3);
+    let geometry = made.geometry().with("endurance", 3);
     let mut bench = Bench::with(&made, &geometry, None);
     let mut written = 0_u64;
     let mut chance = Chance(1);

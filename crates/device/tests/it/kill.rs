@@ -47,7 +47,7 @@ impl EmulatedDrive {
         let options = serde_json::json!({
             "size_bytes": BLOCKS * BLOCK,
             "model": model,
-            "buffer": {"policy": policy, "bytes": 64 * BLOCK},
+            "buffer": {"policy": policy, "buffer": 64 * BLOCK},
             "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
             "backing_file": folder.join("backing"),
             "transports": [format!("nbd:unix:{}", socket.display())],

@@ -172,7 +172,7 @@ proptest! {
         let made = Made { page_bytes: 4096, ..made };
         let mut bench = Bench::new(&made);
         let spec = made.geometry().spec(made.size_bytes()).expect("a drive");
-        let buffer = made.buffer().spec(&spec).expect("a buffer");
+        let buffer = made.buffer().spec(&spec);
         let buffer = buffer.map(|buffer| buffer.make(&spec).expect("a policy"));
         let drive = Drive::new(&spec, u64::MAX).expect("a drive");
         let mut online = OnlineDrive::new(drive, buffer.flatten()).expect("an online drive");

@@ -33,7 +33,7 @@ impl Drive {
             ],
             "backing_file": folder.path().join("backing"),
             "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
-            "buffer": {"policy": policy, "bytes": 64 * PAGE},
+            "buffer": {"policy": policy, "buffer": 64 * PAGE},
         });
         Self(ServedDrive::start_in(folder, &changes))
     }

@@ -43,7 +43,7 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 
 #[test]
 fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() {
-    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
+    let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "buffer": 1 << 20}}));
     assert_eq!(drive.ready.policy, "lru");
     assert_eq!(drive.ready.buffer_pages, 256);
     let (mut client, mut other) = (drive.client(""), drive.client(""));
@@ -77,7 +77,7 @@ fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() 
 
 #[test]
 fn the_floor_is_measured_and_taken_off() {
-    let policy = json!({"policy": "lru", "bytes": 1 << 20});
+    let policy = json!({"policy": "lru", "buffer": 1 << 20});
     let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
     let transport = &drive.ready.transports[0];
     let kinds: Vec<&str> = drive.ready.warnings.iter().map(|warning| warning.kind).collect();

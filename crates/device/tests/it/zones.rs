@@ -279,7 +279,7 @@ fn amplification(zone_pages: u64, rounds: u64) -> f64 {
 }
 
 fn flash(made: &Made) -> Geometry {
-    with(made.geometry(), |geometry| geometry.reserve = Some(0.15))
+    made.geometry().with("reserve", 0.15)
 }
 
 fn write_amplification(bench: &Bench) -> f64 {
@@ -412,7 +412,7 @@ fn a_zone_whose_pages_are_worn_can_only_be_read() {
 #[test]
 fn zones_of_a_drive_that_wore_out_can_only_be_read() {
     let made = Made::default();
-    let mut bench = Bench::with(&made, &with(made.geometry(), |flash| flash.endurance = Some(1)), None);
+    let mut bench = Bench::with(&made, &made.geometry().with("endurance", 1), None);
     bench.drive.set_zones(Zones::new(geometry(&made)));
     for turn in 0..200 {
         let zone = turn % 8;

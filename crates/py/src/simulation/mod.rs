@@ -17,10 +17,11 @@ use std::time::Instant;
 use ioassay_block::{Error, Request, Source};
 use ioassay_sim as sim;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
+use serde_json::json;
 
 use self::state_file::StateSource;
-use crate::errors::{Failure, exception};
+use crate::errors::{Failure, exception, pythonized};
 use crate::traces::{self, Progress, ReadAhead, SourceSpec};
 use threads::Threads;
 
@@ -231,18 +232,18 @@ fn failure(error: sim::Error, opened: &traces::Opened) -> PyErr {
     }
 }
 
-/// The write buffers: one dictionary each.
+/// The write buffers: name, what it does, options that it knows.
 #[pyfunction]
-pub fn policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    let policies = PyList::empty(py);
-    for entry in sim::policy::POLICIES {
-        let of = PyDict::new(py);
-        of.set_item("name", entry.name)?;
-        of.set_item("about", entry.about)?;
-        of.set_item("options", entry.options)?;
-        policies.append(of)?;
-    }
-    Ok(policies)
+pub fn policies(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let rows = sim::policy::POLICIES.iter();
+    let rows = rows.map(|entry| json!({"name": entry.name, "about": entry.about, "options": entry.options}));
+    pythonized(py, &rows.collect::<Vec<_>>())
+}
+
+/// The options by group, in order: pairs of a group and its rows.
+#[pyfunction]
+pub fn simulation_options(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    pythonized(py, &sim::option_table())
 }
 
 /// Whether a setup can be; what its drive is: pages, bytes, and the memory that simulating it takes.

@@ -1,12 +1,12 @@
 //! Hit ratios of write buffers from a sample of the pages.
 
 use ioassay_block::{BATCH, Source as _};
-use ioassay_sim::sampling::{Estimate, SampledBuffer, SampledHits};
+use ioassay_sim::sampling::{SampledBuffer, SampledHits};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use super::{Stoppable, failure, of_trace, setup};
-use crate::errors::{Failure, exception};
+use crate::errors::{Failure, exception, pythonized};
 use crate::traces::{self, SourceSpec};
 
 /// The hit ratios of several buffers from one pass over a trace, each from about this share of its pages.
@@ -36,8 +36,7 @@ pub fn sampled_hits<'py>(
     })?;
     let results = PyDict::new(py);
     of_trace(py, &results, &opened)?;
-    let rows = hits.iter().map(|hits| row(py, hits)).collect::<PyResult<Vec<_>>>()?;
-    results.set_item("hits", rows)?;
+    results.set_item("hits", pythonized(py, &hits)?)?;
     Ok(results)
 }
 
@@ -52,19 +51,4 @@ fn take_all(source: &mut Stoppable<'_>, buffers: &mut [SampledBuffer]) -> Result
             buffer.take(&batch)?;
         }
     }
-}
-
-fn row<'py>(py: Python<'py>, hits: &SampledHits) -> PyResult<Bound<'py, PyDict>> {
-    let of = PyDict::new(py);
-    of.set_item("requests", hits.requests)?;
-    of.set_item("written_pages", hits.written_pages)?;
-    of.set_item("read_pages", hits.read_pages)?;
-    of.set_item("sampled_pages", hits.sampled_pages)?;
-    of.set_item("rate", hits.rate)?;
-    of.set_item("slots", hits.slots)?;
-    let pair = |estimate: Estimate| (estimate.value, estimate.error);
-    of.set_item("hit_ratio", pair(hits.hit_ratio))?;
-    of.set_item("read_hit_ratio", hits.read_hit_ratio.map(pair))?;
-    of.set_item("optimum_hit_ratio", pair(hits.optimum_hit_ratio))?;
-    Ok(of)
 }

@@ -16,6 +16,8 @@ const LEVEL: i32 = 1;
 const MOST_LABEL_BYTES: u32 = 1 << 20;
 
 /// The state that a simulation begins with.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StateSource {
     pub path: PathBuf,
     /// Whether the run goes on, or another one begins.
@@ -23,6 +25,8 @@ pub struct StateSource {
 }
 
 /// Where a simulation's state goes.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StateTarget {
     pub path: PathBuf,
     pub label: String,

@@ -1,87 +1,22 @@
-//! The options of a controller by name, what they may be, and what follows from them for a drive.
+//! What the options of a controller may be for a drive, and what follows from them.
 
-use super::controller::Controller;
+use super::controller::{Controller, ENTRY_BYTES};
 use super::spec::{Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 use crate::Error;
 use crate::error::require;
+use crate::options::{Given, OptionSet};
 
 /// Bytes that the command times by size count by, and up to which a read of flash is small.
 pub const COMMAND_BYTES: u32 = 4096;
 
-/// Bytes of an entry of the mapping, by default.
-const ENTRY_BYTES: u64 = 8;
-
-const SECOND_PS: f64 = 1e12;
-
 impl Controller {
-    /// A controller with options by name, in the units of the command line: bytes, microseconds,
-    /// 10^6 bytes a second, commands a second; a flag is 0 or 1. `None` if all have their defaults.
-    pub fn of<'a>(options: impl IntoIterator<Item = (&'a str, &'a [f64])>) -> Result<Option<Self>, Error> {
-        let mut controller = Self::default();
-        for (name, values) in options {
-            controller.set(name, values)?;
+    /// A controller with options by name, as users give them. `None` if all have their defaults.
+    pub fn of<'a>(options: impl IntoIterator<Item = (&'a str, Given)>) -> Result<Option<Self>, Error> {
+        let mut controller = None;
+        for (name, given) in options {
+            OptionSet::set_all(&mut controller, [(name, &given)])?;
         }
-        Ok((controller != Self::default()).then_some(controller))
-    }
-
-    fn set(&mut self, name: &str, values: &[f64]) -> Result<(), Error> {
-        match name {
-            "write_cache" => self.write_cache_bytes = whole("write_cache", values)?,
-            "program_unit" => self.program_unit_bytes = whole("program_unit", values)?,
-            "flash_page" => self.flash_page_bytes = whole("flash_page", values)?,
-            "page_type_read_us" => self.page_type_read_ps = times("page_type_read_us", values)?,
-            "small_read_us" => self.small_read_ps = times("small_read_us", values)?,
-            "command_read_us" => self.command_read_ps = time("command_read_us", values)?,
-            "command_write_us" => self.command_write_ps = time("command_write_us", values)?,
-            "command_read_us_per_4k" => {
-                self.command_read_ps_per_4k = time("command_read_us_per_4k", values)?;
-            }
-            "command_write_us_per_4k" => {
-                self.command_write_ps_per_4k = time("command_write_us_per_4k", values)?;
-            }
-            "command_rate" => {
-                self.command_interval_ps = interval("command_rate", values, 1.0)?.unwrap_or(0);
-            }
-            "flash_channels" => self.flash_channels = whole("flash_channels", values)?,
-            "flash_channel_mb_s" => {
-                self.flash_channel_ps_per_sector = bandwidth("flash_channel_mb_s", values)?;
-            }
-            "link_mb_s" => self.link_ps_per_sector = bandwidth("link_mb_s", values)?,
-            "link_duplex" => self.link_duplex = whole("link_duplex", values)? > 0,
-            "program_suspensions" => {
-                self.program_suspensions = whole("program_suspensions", values)?;
-            }
-            "erase_suspensions" => self.erase_suspensions = whole("erase_suspensions", values)?,
-            "suspend_us" => self.suspend_ps = time("suspend_us", values)?,
-            "background_free" => {
-                let share = number("background_free", values)?;
-                if !(0.0..1.0).contains(&share) {
-                    let wanted = "a share from 0 up to 1";
-                    return Err(Error::option("background_free", share, wanted));
-                }
-                self.background_free_ppm = (share * 1e6).round() as u64;
-            }
-            "hot_cold" => self.hot_cold = whole("hot_cold", values)? > 0,
-            "mapping_cache" => self.mapping_cache_bytes = whole("mapping_cache", values)?,
-            "mapping_entry_bytes" => {
-                let bytes = whole("mapping_entry_bytes", values)?;
-                self.mapping_entry_bytes = Some(bytes).filter(|&bytes| bytes != ENTRY_BYTES);
-            }
-            "superblock" => self.superblock_elements = whole("superblock", values)?,
-            "page_type_program_us" => {
-                self.page_type_program_ps = times("page_type_program_us", values)?;
-            }
-            "fill" => {
-                let share = number("fill", values)?;
-                if !(0.0..=1.0).contains(&share) {
-                    return Err(Error::option("fill", share, "a share from 0 to 1"));
-                }
-                self.unmapped_ppm = ((1.0 - share) * 1e6).round() as u64;
-            }
-            _ if self.slc.set(name, values)? => {}
-            _ => return Err(Error::UnknownOption(name.to_owned())),
-        }
-        Ok(())
+        Ok(controller)
     }
 
     /// Pages of a program unit.
@@ -102,7 +37,7 @@ impl Controller {
     /// Entries of a translation page, which is a flash page.
     pub fn translation_page_entries(&self, spec: &Spec) -> u32 {
         let bytes = u64::from(self.flash_page_pages(spec)) * u64::from(spec.page_bytes);
-        let entries = bytes / self.mapping_entry_bytes.unwrap_or(ENTRY_BYTES).max(1);
+        let entries = bytes / self.mapping_entry_bytes.max(1);
         u32::try_from(entries).map_or(u32::MAX, |entries| entries.max(1))
     }
 
@@ -113,7 +48,7 @@ impl Controller {
 
     /// The same for a drive of `pages`.
     pub(super) fn entries(&self, pages: u64) -> u64 {
-        let entry_bytes = self.mapping_entry_bytes.unwrap_or(ENTRY_BYTES).max(1);
+        let entry_bytes = self.mapping_entry_bytes.max(1);
         (self.mapping_cache_bytes / entry_bytes).min(pages)
     }
 
@@ -209,15 +144,12 @@ impl Controller {
 
     fn check_mapping(&self, spec: &Spec) -> Result<(), Error> {
         let cache = self.mapping_cache_bytes;
-        if let Some(bytes) = self.mapping_entry_bytes {
-            let (name, most) = ("mapping_entry_bytes", SECTOR_BYTES);
-            if !(1..=u64::from(most)).contains(&bytes) {
-                return Err(Error::option(name, bytes, format!("1 to {most}")));
-            }
-            if cache == 0 {
-                let wanted = format!("{ENTRY_BYTES} without mapping_cache");
-                return Err(Error::option(name, bytes, wanted));
-            }
+        let (name, bytes) = ("mapping_entry_bytes", self.mapping_entry_bytes);
+        if !(1..=u64::from(SECTOR_BYTES)).contains(&bytes) {
+            return Err(Error::option(name, bytes, format!("1 to {SECTOR_BYTES}")));
+        }
+        if cache == 0 && bytes != ENTRY_BYTES {
+            return Err(Error::option(name, bytes, format!("{ENTRY_BYTES} without mapping_cache")));
         }
         let least = u64::from(self.flash_page_pages(spec)) * u64::from(spec.page_bytes);
         if cache > 0 && cache < least {
@@ -253,55 +185,4 @@ impl Controller {
 
 pub(super) fn pages(bytes: u64, spec: &Spec) -> u32 {
     u32::try_from(bytes / u64::from(spec.page_bytes)).map_or(u32::MAX, |pages| pages.max(1))
-}
-
-fn number(name: &'static str, values: &[f64]) -> Result<f64, Error> {
-    match values {
-        [value] => Ok(*value),
-        _ => Err(Error::option(name, values.len(), "one value")),
-    }
-}
-
-pub(super) fn whole(name: &'static str, values: &[f64]) -> Result<u64, Error> {
-    let value = number(name, values)?;
-    if (0.0..=9e15).contains(&value) && value.fract() == 0.0 {
-        return Ok(value as u64);
-    }
-    Err(Error::option(name, value, "a whole number from 0 on"))
-}
-
-pub(super) fn time(name: &'static str, values: &[f64]) -> Result<u64, Error> {
-    picoseconds(name, number(name, values)?)
-}
-
-pub(super) fn times(name: &'static str, values: &[f64]) -> Result<Vec<u64>, Error> {
-    if values.len() > 16 {
-        return Err(Error::option(name, values.len(), "at most 16 times"));
-    }
-    values.iter().map(|&us| picoseconds(name, us)).collect()
-}
-
-fn picoseconds(name: &'static str, value_us: f64) -> Result<u64, Error> {
-    if (0.0..=1e6).contains(&value_us) {
-        return Ok((value_us * 1e6).round() as u64);
-    }
-    Err(Error::option(name, value_us, "0 to a second (10^6 microseconds)"))
-}
-
-/// Time between events of a rate in `scale` a second; `None` for 0, which is no limit.
-fn interval(name: &'static str, values: &[f64], scale: f64) -> Result<Option<u64>, Error> {
-    let rate = number(name, values)?;
-    if rate == 0.0 {
-        return Ok(None);
-    }
-    let interval_ps = SECOND_PS / (rate * scale);
-    if rate > 0.0 && interval_ps <= SECOND_PS / 1e3 && rate.is_finite() {
-        return Ok(Some(interval_ps.round() as u64));
-    }
-    Err(Error::option(name, rate, format!("0, or at least {}", 1e3 / scale)))
-}
-
-/// Time of a sector at a bandwidth in 10^6 bytes a second.
-fn bandwidth(name: &'static str, values: &[f64]) -> Result<Option<u64>, Error> {
-    interval(name, values, 1e6 / f64::from(SECTOR_BYTES))
 }

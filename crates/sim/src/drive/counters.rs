@@ -12,6 +12,7 @@ pub struct Counters {
     /// Summary pages, each programmed as the last page of a full block.
     pub summary_pages: u64,
     /// Blocks collected, each with one erasure.
+    #[serde(rename = "cleanings")]
     pub collected_blocks: u64,
     pub erases: u64,
     /// Blocks collected for static wear levelling, among `collected_blocks`.

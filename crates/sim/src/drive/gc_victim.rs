@@ -55,9 +55,9 @@ impl ElementPart<'_> {
     /// The least erased block that holds data, if static wear levelling is on and the plane's erase
     /// counts differ by more than it allows.
     pub(super) fn coldest(&self, plane: u32) -> Option<u32> {
-        let WearLevelling::Static(spread) = self.shape.wear_levelling else {
+        if self.shape.wear_levelling != WearLevelling::Static {
             return None;
-        };
+        }
         let first = plane * self.shape.rows;
         let worn = &self.element.erases[first as usize..(first + self.shape.rows) as usize];
         let most = worn.iter().max()?;
@@ -66,7 +66,7 @@ impl ElementPart<'_> {
             .filter(|(_, block)| block.state == State::Sealed)
             .map(|(block, _)| (self.element.erases[block as usize], block))
             .min()
-            .filter(|(least, _)| most - least > spread)
+            .filter(|(least, _)| most - least > self.shape.wear_spread)
             .map(|(_, block)| block)
     }
 }

@@ -1,28 +1,12 @@
-//! The options of the SLC region by name, what they may be, and what follows from them for a drive.
+//! What the options of the SLC region may be for a drive, and what follows from them.
 
 use super::controller::{Controller, Folding, SlcOptions};
-use super::controller_options::{pages, time, times, whole};
+use super::controller_options::pages;
 use super::spec::Spec;
 use crate::Error;
 use crate::error::require;
 
 impl SlcOptions {
-    /// Sets an option by its name; false for a name that is not of the region.
-    pub(super) fn set(&mut self, name: &str, values: &[f64]) -> Result<bool, Error> {
-        match name {
-            "slc_region" => self.region_bytes = whole("slc_region", values)?,
-            "slc_dynamic" => self.dynamic = whole("slc_dynamic", values)? > 0,
-            "bits_per_cell" => self.bits_per_cell = whole("bits_per_cell", values)?,
-            "slc_program_unit" => self.program_unit_bytes = whole("slc_program_unit", values)?,
-            "slc_program_us" => self.program_ps = one_time("slc_program_us", values)?,
-            "slc_read_us" => self.read_ps = one_time("slc_read_us", values)?,
-            "slc_folding" => self.folding = folding(values)?,
-            "slc_idle_us" => self.idle_ps = time("slc_idle_us", values)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
     /// The first option that is set without a region, with its value.
     fn stray(&self) -> Option<(&'static str, u64)> {
         let in_us = |time: Option<u64>| time.map_or(0, |time_ps| (time_ps / 1_000_000).max(1));
@@ -37,23 +21,6 @@ impl SlcOptions {
         ]
         .into_iter()
         .find(|&(_, value)| value > 0)
-    }
-}
-
-fn one_time(name: &'static str, values: &[f64]) -> Result<Option<u64>, Error> {
-    match times(name, values)?.as_slice() {
-        [] => Ok(None),
-        [time_ps] => Ok(Some(*time_ps)),
-        several => Err(Error::option(name, several.len(), "one time, or none")),
-    }
-}
-
-fn folding(values: &[f64]) -> Result<Folding, Error> {
-    match whole("slc_folding", values)? {
-        0 => Ok(Folding::Both),
-        1 => Ok(Folding::Idle),
-        2 => Ok(Folding::Full),
-        other => Err(Error::option("slc_folding", other, "0 (both), 1 (idle) or 2 (full)")),
     }
 }
 

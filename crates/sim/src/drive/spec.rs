@@ -3,9 +3,12 @@
 use super::controller::Controller;
 use crate::Error;
 use crate::error::require;
+use crate::options::kinds::{
+    Count, Flag, Microseconds, MicrosecondsPerByte, MicrosecondsPerSector, PageSize, Share, choices,
+};
+use crate::options::{options, within};
 
-/// Bytes of a sector, the unit of transfers.
-pub const SECTOR_BYTES: u32 = 512;
+pub use crate::options::kinds::SECTOR_BYTES;
 
 /// Where the next page of an element may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub enum Pool {
     /// The plane that holds the old copy.
     Plane,
 }
+
+choices!(Pool: "element" = Element, "plane" = Plane);
 
 /// How garbage collection chooses its victim among the blocks of a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub enum GcPolicy {
     CostBenefit,
 }
 
+choices!(GcPolicy: "greedy" = Greedy, "cost-benefit" = CostBenefit);
+
 /// How erasures are spread over the blocks of a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WearLevelling {
@@ -33,10 +40,12 @@ pub enum WearLevelling {
     Off,
     /// The free block with the fewest erasures is taken.
     Dynamic,
-    /// As dynamic; and when the erase counts of a plane's blocks differ by more than this number, the
+    /// As dynamic; and when the erase counts of a plane's blocks differ by more than the option `wear_spread`, the
     /// least erased block is the victim instead of the usual one, so that cold data move on.
-    Static(u32),
+    Static,
 }
+
+choices!(WearLevelling: "off" = Off, "dynamic" = Dynamic, "static" = Static);
 
 /// Which parts of an element may work in parallel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,83 +58,70 @@ pub enum Overlap {
     Planes,
 }
 
-/// A drive: geometry, times and rules. [`Spec::default`] is the reference drive: 48 elements of
-/// 4 GiB, as simulated by `DiskSim` 4.0 with its SSD extension.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spec {
-    /// Flash elements (dies or packages; `DiskSim`'s term).
-    pub elements: u32,
-    /// Dies of an element; divides `planes`.
-    pub dies: u32,
-    pub planes: u32,
-    pub blocks_per_plane: u32,
-    /// Pages of a block; the last of them holds a summary, the others data. Without a summary in a
-    /// drive with a controller.
-    pub pages_per_block: u32,
-    pub page_bytes: u32,
-    /// Over-provisioned share of a plane's blocks: spare blocks over all blocks. (Over-provisioning as
-    /// usually quoted is spare capacity over exported capacity.)
-    pub reserve: f64,
-    /// Share of a plane's blocks at which garbage collection begins.
-    pub min_free: f64,
-    /// Time to read a page from flash to the element's register, picoseconds.
-    pub read_ps: u64,
-    /// Time to program a page, picoseconds.
-    pub program_ps: u64,
-    /// Time to erase a block, picoseconds.
-    pub erase_ps: u64,
-    /// Time to move one byte between register and controller, picoseconds.
-    pub transfer_ps_per_byte: u64,
-    /// Bytes that go with each sector over the pins, for error correction.
-    pub spare_bytes_per_sector: u32,
-    /// Time of one sector on a host channel, picoseconds.
-    pub channel_ps_per_sector: u64,
-    /// Host channels; element `e` is served by channel `e % channels`.
-    pub channels: u32,
-    /// Garbage collection moves pages within a plane, without crossing the pins (copy-back).
-    pub copy_back: bool,
-    /// Where a page may be written.
-    pub pool: Pool,
-    /// Which block is the victim of garbage collection.
-    pub gc_policy: GcPolicy,
-    pub wear_levelling: WearLevelling,
-    /// What may work in parallel.
-    pub overlap: Overlap,
-    /// Reads have priority over writes that wait at an element.
-    pub read_priority: bool,
-    /// Erasures after which a block is dead; 0: never.
-    pub endurance: u32,
-    /// What a drive of today does beyond that; `None` for the reference drive.
-    pub controller: Option<Controller>,
-}
+choices!(Overlap: "off" = Off, "dies" = Dies, "planes" = Planes);
 
-impl Default for Spec {
-    fn default() -> Self {
-        Self {
-            elements: 48,
-            dies: 2,
-            planes: 8,
-            blocks_per_plane: 2048,
-            pages_per_block: 64,
-            page_bytes: 4096,
-            reserve: 0.15,
-            min_free: 0.05,
-            read_ps: 25_000_000,
-            program_ps: 200_000_000,
-            erase_ps: 1_500_000_000,
-            transfer_ps_per_byte: 25_000,
-            spare_bytes_per_sector: 16,
-            channel_ps_per_sector: 238_400,
-            channels: 1,
-            copy_back: true,
-            pool: Pool::Element,
-            gc_policy: GcPolicy::Greedy,
-            wear_levelling: WearLevelling::Off,
-            overlap: Overlap::Off,
-            read_priority: false,
-            endurance: 50,
-            controller: None,
-        }
+options! {
+    /// A drive: geometry, times and rules. [`Spec::default`] is the reference drive: 48 elements of
+    /// 4 GiB, as simulated by `DiskSim` 4.0 with its SSD extension.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Spec of "drive" {
+        /// Flash elements (packages).
+        elements: Count = 48, 1..=4096;
+        /// Dies per element.
+        ///
+        /// They divide the planes.
+        dies: Count = 2;
+        /// Planes per element, over all its dies.
+        planes: Count = 8, 1..=1024;
+        /// Blocks per plane.
+        blocks_per_plane("blocks"): Count = 2048, 4..=1 << 22;
+        /// Pages per block, one of them for metadata.
+        ///
+        /// The last one holds a summary. A drive with a controller has none.
+        pages_per_block: Count = 64, 2..=1 << 14;
+        /// Page size in bytes.
+        page_bytes("page"): PageSize = 4096, SECTOR_BYTES..=1 << 20;
+        /// Over-provisioning: share of a plane's blocks that is not exported.
+        ///
+        /// Over-provisioning as usually quoted is spare capacity over exported capacity.
+        reserve: Share = 0.15;
+        /// Share of free blocks in a plane at which garbage collection begins.
+        min_free: Share = 0.05;
+        /// Time to read a page, microseconds.
+        read_ps("read_us"): Microseconds = 25.0;
+        /// Time to program a page, microseconds.
+        program_ps("program_us"): Microseconds = 200.0;
+        /// Time to erase a block, microseconds.
+        erase_ps("erase_us"): Microseconds = 1500.0;
+        /// Time per byte over an element's pins, microseconds.
+        transfer_ps_per_byte("transfer_us_per_byte"): MicrosecondsPerByte = 0.025;
+        /// Spare bytes transferred with each sector.
+        spare_bytes_per_sector("spare_bytes"): Count = 16, 0..=4096;
+        /// Host channels.
+        ///
+        /// Channel `e % channels` serves element `e`.
+        channels: Count = 1;
+        /// Time per sector on a host channel, microseconds.
+        channel_ps_per_sector("channel_us_per_sector"): MicrosecondsPerSector = 0.2384;
+        /// Move pages within a plane without crossing the pins.
+        copy_back: Flag = true;
+        /// Scope of page allocation.
+        pool: Pool = "element";
+        /// Victim selection of garbage collection.
+        gc_policy("cleaning"): GcPolicy = "greedy";
+        /// How erasures are distributed.
+        wear_levelling: WearLevelling = "off";
+        /// Difference of erasures in a plane that static wear levelling allows.
+        wear_spread: Count = 8;
+        /// Parts of an element that work in parallel.
+        overlap: Overlap = "off";
+        /// Serve waiting reads of an element before its writes.
+        read_priority: Flag = false;
+        /// Erasures that a block survives; 0: unlimited.
+        endurance: Count = 50;
+        with
+        /// What a drive of today does beyond that; `None` for the reference drive.
+        controller: Option<Controller>;
     }
 }
 
@@ -153,13 +149,9 @@ impl Spec {
     }
 
     fn check_counts(&self) -> Result<(), Error> {
-        within("elements", self.elements, 1, 4096)?;
-        within("planes", self.planes, 1, 1024)?;
-        within("dies", self.dies, 1, self.planes)?;
-        within("blocks", self.blocks_per_plane, 4, 1 << 22)?;
-        within("pages_per_block", self.pages_per_block, 2, 1 << 14)?;
-        within("page", self.page_bytes, SECTOR_BYTES, 1 << 20)?;
-        within("channels", self.channels, 1, self.elements)?;
+        self.check_ranges()?;
+        within("dies", self.dies, &(1..=self.planes))?;
+        within("channels", self.channels, &(1..=self.elements))?;
         if self.planes % self.dies != 0 {
             return Err(Error::option("dies", self.dies, format!("a divisor of the {} planes", self.planes)));
         }
@@ -210,7 +202,6 @@ impl Spec {
                 return Err(Error::option(name, value_ps, "at most a second (10^12 ps)"));
             }
         }
-        within("spare_bytes", self.spare_bytes_per_sector, 0, 4096)?;
         self.check_sums_of_times()
     }
 
@@ -297,10 +288,3 @@ const BLOCK_STATE_BYTES: u64 = 12;
 
 /// What an entry of the mapping cache costs beside its place in an index of all pages.
 const CACHED_ENTRY_BYTES: u64 = 16;
-
-fn within(name: &'static str, value: u32, least: u32, most: u32) -> Result<(), Error> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(Error::option(name, value, format!("{least} to {most}")))
-}

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::options::kinds::choices;
+
 /// In which order requests leave the host's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduler {
@@ -9,6 +11,8 @@ pub enum Scheduler {
     /// C-LOOK: the nearest at or above the last address, then again from the lowest.
     Clook,
 }
+
+choices!(Scheduler: "clook" = Clook, "fcfs" = Fcfs);
 
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Order {

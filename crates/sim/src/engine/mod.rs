@@ -44,6 +44,8 @@ pub use write_bound::write_bound;
 
 use crate::Error;
 use crate::drive::Spec;
+use crate::options::kinds::{Places, Rows, Window, choices};
+use crate::options::options;
 use crate::policy::Policy;
 
 /// The end of a run.
@@ -55,6 +57,8 @@ pub enum End {
     LastIssued,
 }
 
+choices!(End: "drained" = Drained, "last-issued" = LastIssued);
+
 /// Where the write buffer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BufferMode {
@@ -63,6 +67,8 @@ pub enum BufferMode {
     /// Inside the drive: writes complete in it and wait for room in it, and reads may hit it.
     Inline,
 }
+
+choices!(BufferMode: "reshape" = Reshape, "inline" = Inline);
 
 impl BufferMode {
     /// Checks that a drive can have a buffer there: one with a controller has a write cache instead.
@@ -89,34 +95,28 @@ pub struct WriteBuffer {
     pub destager: Option<Destager>,
 }
 
-/// How a run issues its load and when it ends.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunOptions {
-    pub issue_mode: IssueMode,
-    /// Requests that the drive holds at most (queue depth); `None`: any number.
-    pub window: Option<u32>,
-    /// Order of the host's queue, for requests beyond the window.
-    pub scheduler: Scheduler,
-    pub end: End,
-    /// Outstanding requests beyond which the run is given up as saturated.
-    pub max_outstanding: usize,
-    /// Treatment of ranges that are not whole sectors.
-    pub unaligned: Unaligned,
-    /// Rows of the time series at most; at least 2.
-    pub series_rows: usize,
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self {
-            issue_mode: IssueMode::OpenLoop,
-            window: Some(20),
-            scheduler: Scheduler::Clook,
-            end: End::Drained,
-            max_outstanding: 1_000_000,
-            unaligned: Unaligned::Round,
-            series_rows: 256,
-        }
+options! {
+    /// How a run issues its load and when it ends.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct RunOptions of "run" {
+        /// open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP.
+        issue_mode("feed"): IssueMode = "open";
+        /// Requests outstanding at the drive at once, or none for no limit.
+        window: Window = 20;
+        /// Scheduling of the host's queue.
+        ///
+        /// It holds the requests beyond the window.
+        scheduler("driver"): Scheduler = "clook";
+        /// End of the run: all requests complete, or the last request issued.
+        end: End = "drained";
+        /// Outstanding requests at which the simulation stops.
+        max_outstanding: Places = 1_000_000;
+        /// Requests that are not whole sectors.
+        unaligned: Unaligned = "round";
+        /// Maximum number of rows of the time series.
+        ///
+        /// At least 2.
+        series_rows("slices"): Rows = 256;
     }
 }
 

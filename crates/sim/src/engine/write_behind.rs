@@ -8,6 +8,7 @@
 
 use super::BufferMode;
 use crate::Error;
+use crate::options::kinds::choices;
 use crate::policy::{Action, DestageTargets, DriveState, Eviction, Page};
 
 /// The elements that are given pages ahead of need.
@@ -24,16 +25,7 @@ pub enum WriteBehind {
     Any,
 }
 
-impl WriteBehind {
-    /// The names in options.
-    pub const NAMES: [(&'static str, Self); 4] =
-        [("auto", Self::Auto), ("off", Self::Off), ("idle", Self::Idle), ("any", Self::Any)];
-
-    fn name(self) -> &'static str {
-        let entry = Self::NAMES.iter().find(|entry| entry.1 == self);
-        entry.map_or("", |entry| entry.0)
-    }
-}
+choices!(WriteBehind: "auto" = Auto, "off" = Off, "idle" = Idle, "any" = Any);
 
 /// The options of write-behind; what is absent follows from the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -69,7 +61,7 @@ impl Destaging {
         }
         if mode == BufferMode::Reshape {
             let wanted = "off in front of the drive (mode reshape), or a buffer in it (mode inline)";
-            return Err(Error::option("write_behind", write_behind.name(), wanted));
+            return Err(Error::option("write_behind", write_behind, wanted));
         }
         if let (WriteBehind::Idle, Some(depth)) = (write_behind, self.depth) {
             return Err(Error::option("destage_depth", depth, "write_behind any"));

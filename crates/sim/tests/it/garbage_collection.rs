@@ -210,7 +210,7 @@ fn static_levelling_keeps_erasures_together() {
     };
     let (off, _) = spread(WearLevelling::Off);
     let (dynamic, none) = spread(WearLevelling::Dynamic);
-    let (held, counters) = spread(WearLevelling::Static(20));
+    let (held, counters) = spread(WearLevelling::Static);
     let are_as_wanted = held <= 22 && off > 60 && dynamic > 30;
     assert!(are_as_wanted, "{held}, {off}, {dynamic}");
     assert!(counters.levellings > 0 && counters.levellings < counters.collected_blocks / 4);

@@ -10,7 +10,7 @@ const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// Drives of the two engines, and of the reference engine's two kinds of elements.
 fn drives() -> [Spec; 3] {
-    let controller = Controller::of([("write_cache", &[0.0][..]), ("link_mb_s", &[100.0][..])]);
+    let controller = Controller::of([("write_cache", 0.into()), ("link_mb_s", 100.0.into())]);
     [
         reference(2),
         with(reference(2), |spec| spec.overlap = Overlap::Dies),

@@ -53,17 +53,17 @@ prop_compose! {
         let bytes = |pages: u32| f64::from(pages) * 4096.0;
         let cache = if cache == 0 { 0 } else { cache.max(unit) };
         Controller::of([
-            ("program_unit", [bytes(unit)].as_slice()),
-            ("flash_page", &[bytes(flash_page.min(unit))]),
-            ("write_cache", &[bytes(cache)]),
-            ("command_write_us", &[f64::from(command_us)]),
-            ("command_read_us", &[1.0]),
-            ("command_rate", &[f64::from(rate) * 50_000.0]),
-            ("link_mb_s", &[f64::from(link) * 1000.0]),
-            ("flash_channels", &[f64::from(u8::from(shared))]),
-            ("superblock", &[f64::from(u8::from(!whole))]),
-            ("mapping_cache", &[bytes(mapping * flash_page.min(unit))]),
-            ("mapping_entry_bytes", &[if mapping > 0 { 512.0 } else { 8.0 }]),
+            ("program_unit", bytes(unit).into()),
+            ("flash_page", bytes(flash_page.min(unit)).into()),
+            ("write_cache", bytes(cache).into()),
+            ("command_write_us", f64::from(command_us).into()),
+            ("command_read_us", 1.0.into()),
+            ("command_rate", (f64::from(rate) * 50_000.0).into()),
+            ("link_mb_s", (f64::from(link) * 1000.0).into()),
+            ("flash_channels", u64::from(shared).into()),
+            ("superblock", u64::from(!whole).into()),
+            ("mapping_cache", bytes(mapping * flash_page.min(unit)).into()),
+            ("mapping_entry_bytes", (if mapping > 0 { 512 } else { 8 }).into()),
         ])
         .expect("options")
         .expect("a controller")

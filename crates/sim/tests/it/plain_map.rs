@@ -25,8 +25,9 @@ prop_compose! {
         low in 1_u32..3, more in 2_u32..5,
         copy_back: bool, plane_pool: bool, cost_benefit: bool,
         wear_levelling in prop_oneof![
-            Just(WearLevelling::Off), Just(WearLevelling::Dynamic), (0_u32..4).prop_map(WearLevelling::Static)
+            Just(WearLevelling::Off), Just(WearLevelling::Dynamic), Just(WearLevelling::Static)
         ],
+        wear_spread in 0_u32..4,
         endurance in prop_oneof![Just(0_u32), 1_u32..20],
     ) -> Spec {
         // Half a block more than wanted, so that no rounding takes it away.
@@ -43,6 +44,7 @@ prop_compose! {
             pool: if plane_pool { Pool::Plane } else { Pool::Element },
             gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
             wear_levelling,
+            wear_spread,
             endurance,
             ..Spec::default()
         }
@@ -140,9 +142,9 @@ proptest! {
 
 #[test]
 fn a_drive_that_wears_out_says_so_and_still_holds_every_page() {
-    for wear_levelling in [WearLevelling::Off, WearLevelling::Dynamic, WearLevelling::Static(2)] {
+    for wear_levelling in [WearLevelling::Off, WearLevelling::Dynamic, WearLevelling::Static] {
         let spec = with(loads::small(), |spec| {
-            (spec.endurance, spec.wear_levelling) = (5, wear_levelling);
+            (spec.endurance, spec.wear_levelling, spec.wear_spread) = (5, wear_levelling, 2);
         });
         let mut drive = drive(&spec);
         let mut chance = loads::Chance(1);

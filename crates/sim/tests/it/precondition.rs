@@ -160,6 +160,6 @@ fn a_simulation_counts_what_came_after_it() {
     let of_rows = run.series.rows.iter().map(|row| row.counters.written_pages);
     assert_eq!(of_rows.sum::<u64>(), 1000);
     assert!(run.counters.erases > 20 && run.counters.erases < 1000);
-    let worn = run.elements.iter().map(|element| element.block_erases.1);
+    let worn = run.elements.iter().map(|element| element.most_block_erases);
     assert!(worn.max() > Some(2)); // erasures of preconditioning are there
 }

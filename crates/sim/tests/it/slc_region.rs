@@ -23,18 +23,18 @@ fn specs() -> impl Strategy<Value = Spec> {
         let superblock_bytes = unit_bytes * f64::from(rows * span * (elements / span));
         let cache_bytes = f64::from(u8::from(cached)) * 8.0 * unit_bytes;
         let controller = Controller::of([
-            ("program_unit", [unit_bytes].as_slice()),
-            ("write_cache", &[cache_bytes]),
-            ("superblock", &[f64::from(span)]),
-            ("hot_cold", &[f64::from(u8::from(hot_cold))]),
-            ("slc_region", &[superblock_bytes * f64::from(superblocks)]),
-            ("slc_dynamic", &[f64::from(u8::from(dynamic))]),
-            ("bits_per_cell", &[f64::from(bits)]),
-            ("slc_program_us", &[75.0]),
-            ("slc_read_us", &[10.0]),
-            ("slc_folding", &[f64::from(folding)]),
-            ("slc_idle_us", &[200.0]),
-            ("fill", &[f64::from(fill) / 10.0]),
+            ("program_unit", unit_bytes.into()),
+            ("write_cache", cache_bytes.into()),
+            ("superblock", u64::from(span).into()),
+            ("hot_cold", hot_cold.into()),
+            ("slc_region", (superblock_bytes * f64::from(superblocks)).into()),
+            ("slc_dynamic", dynamic.into()),
+            ("bits_per_cell", u64::from(bits).into()),
+            ("slc_program_us", 75.0.into()),
+            ("slc_read_us", 10.0.into()),
+            ("slc_folding", ["both", "idle", "full"][folding as usize].into()),
+            ("slc_idle_us", 200.0.into()),
+            ("fill", (f64::from(fill) / 10.0).into()),
         ]);
         Spec {
             elements,

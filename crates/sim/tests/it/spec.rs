@@ -178,7 +178,8 @@ fn what_is_extreme_and_can_be_runs() {
     for spec in extremes() {
         for overlap in [Overlap::Off, Overlap::Dies, Overlap::Planes] {
             for pool in [Pool::Element, Pool::Plane] {
-                let spec = Spec { overlap, pool, wear_levelling: WearLevelling::Static(0), ..spec.clone() };
+                let (wear_levelling, wear_spread) = (WearLevelling::Static, 0);
+                let spec = Spec { overlap, pool, wear_levelling, wear_spread, ..spec.clone() };
                 let second = 512.min(512 * (u64::from(spec.pages()) - 1));
                 let load = each(200, |number| Request {
                     kind: [Kind::Write, Kind::Read][usize::from(number % 5 == 0)],

@@ -186,7 +186,7 @@ proptest! {
     ) {
         let name = POLICIES[policy].name;
         let spec = small();
-        let write_behind = WriteBehind::NAMES[how].1;
+        let write_behind = [WriteBehind::Auto, WriteBehind::Off, WriteBehind::Idle, WriteBehind::Any][how];
         let eager = write_behind == WriteBehind::Auto && name == "idle-cold";
         let on = eager || matches!(write_behind, WriteBehind::Idle | WriteBehind::Any);
         let destaging = Destaging {

@@ -30,8 +30,6 @@ _TLS = ",tls="
 _SOCKET_NAME = "cntrl"
 """The socket that the core makes in a folder, where SPDK's clients of vfio-user look for it."""
 POLLS = ("adaptive", "always")
-_RENAMED = {"pages": "bytes"}
-"""Key of a simulation -> key of a served drive: its buffer is given in bytes."""
 _OF_RESHAPE = ("mode",)
 STATES = {"none": 0.0, "full": 0.0, "steady": 1.0}
 """Word for a state of the drive -> share of it that is overwritten at random to bring it there. A model begins with all
@@ -202,18 +200,13 @@ def settings(words: Iterable[str]) -> dict[str, str]:
 
 def _model(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     geometry: dict[str, Any] = {}
-    controller: dict[str, Any] = {}
     buffer: dict[str, Any] = {}
-    groups = {simulation.DRIVE: geometry, simulation.CONTROLLER: controller, simulation.BUFFER: buffer}
+    groups = {simulation.DRIVE: geometry, simulation.CONTROLLER: geometry, simulation.BUFFER: buffer}
     for name, value in simulation.expanded(given).items():
         option = simulation.known(name)
-        if option.group not in groups or option.name in _OF_RESHAPE:
+        if option.group not in groups or name in _OF_RESHAPE:
             raise UsageError(f"'{name}' says how a trace is simulated; a drive that is served knows no {name}")
-        key = _RENAMED.get(option.key, option.key)
-        what = simulation.read(option, value)
-        groups[option.group].update(what if isinstance(what, dict) else {key: what})
-    if controller:
-        geometry[simulation.CONTROLLER] = controller
+        groups[option.group][name] = simulation.read(option, value)
     return geometry, buffer
 
 

@@ -8,10 +8,12 @@ use ioassay_device::clock::Clock;
 use ioassay_device::command::Answer;
 use ioassay_device::command::{Drive, DriveInfo};
 use ioassay_device::emulated_drive::EmulatedDrive;
-use ioassay_device::geometry::{BufferOptions, Geometry};
+use ioassay_device::geometry::Geometry;
 use ioassay_device::model::Model;
 use ioassay_device::store::{Backing, Store};
 use ioassay_device::{Command, Op, Status, Tag};
+use ioassay_sim::BufferOptions;
+use ioassay_sim::engine::BufferMode;
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
@@ -48,23 +50,22 @@ impl Made {
     }
 
     pub fn geometry(&self) -> Geometry {
-        Geometry {
-            elements: Some(3),
-            planes: Some(2),
-            dies: Some(2),
-            pages_per_block: Some(8),
-            reserve: Some(0.5),
-            min_free: Some(0.126),
-            overlap: Some(self.overlap.into()),
-            page_bytes: Some(self.page_bytes),
-            ..Geometry::default()
-        }
+        Geometry::default()
+            .with("elements", 3)
+            .with("planes", 2)
+            .with("dies", 2)
+            .with("pages_per_block", 8)
+            .with("reserve", 0.5)
+            .with("min_free", 0.126)
+            .with("overlap", self.overlap)
+            .with("page", u64::from(self.page_bytes))
     }
 
     pub fn buffer(&self) -> BufferOptions {
         BufferOptions {
             policy: self.policy.into(),
             bytes: self.buffer_pages * u64::from(self.page_bytes),
+            mode: BufferMode::Inline,
             ..BufferOptions::default()
         }
     }

@@ -5,6 +5,7 @@ use ioassay_block::{Kind, MOST_REQUEST_BYTES, Request};
 use crate::Error;
 use crate::drive::{SECTOR_BYTES, Spec};
 use crate::engine::load::requests::DriveRequest;
+use crate::options::kinds::choices;
 
 /// Treatment of a range that is not whole sectors of 512 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Unaligned {
     Round,
     Refuse,
 }
+
+choices!(Unaligned: "round" = Round, "refuse" = Refuse);
 
 pub(crate) struct Paging {
     page_sectors: u64,

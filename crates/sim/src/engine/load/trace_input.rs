@@ -5,7 +5,11 @@ use ioassay_block::{BATCH, Request, Source};
 use crate::drive::Spec;
 use crate::engine::load::paging::{Paging, Unaligned};
 use crate::engine::load::requests::DriveRequest;
+use crate::options::{Given, Kind};
 use crate::{Error, error};
+
+/// The longest gap between bursts.
+const DAY_US: f64 = 8.64e10;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum IssueMode {
@@ -21,6 +25,27 @@ pub enum IssueMode {
         /// Picoseconds from the beginning of one burst to that of the next.
         gap_ps: u64,
     },
+}
+
+/// Read from `open`, `scaled:FACTOR`, `closed:OUTSTANDING` or `batch:SIZE@GAP`, the gap in microseconds.
+impl Kind for IssueMode {
+    type Value = Self;
+    const NAME: &'static str = "feeding";
+
+    fn read(given: &Given) -> Result<Self, String> {
+        let mode = match given.text()?.split_once(':') {
+            None if given.text()? == "open" => Some(Self::OpenLoop),
+            Some(("scaled", factor)) => factor.parse().ok().map(Self::ScaledOpenLoop),
+            Some(("closed", outstanding)) => outstanding.parse().ok().map(Self::ClosedLoop),
+            Some(("batch", burst)) => burst.split_once('@').and_then(|(size, gap_us)| {
+                let gap_us = gap_us.parse().ok().filter(|gap_us| (0.0..=DAY_US).contains(gap_us))?;
+                Some(Self::Bursts { size: size.parse().ok()?, gap_ps: (gap_us * 1e6).round() as u64 })
+            }),
+            _ => None,
+        };
+        let wanted = "open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP, in microseconds and a day at most";
+        mode.ok_or_else(|| wanted.into())
+    }
 }
 
 pub(in crate::engine) struct TraceInput<'a> {

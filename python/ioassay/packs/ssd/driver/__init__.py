@@ -173,7 +173,7 @@ def _summary(done: Simulation, trace: traces.Trace, optimum: OfflineOptimum) -> 
     """What is kept verbatim: the summary, the counts behind it, and which trace it was."""
     raw = done.raw
     described = dict(trace) if isinstance(trace, Mapping) else str(trace)
-    counts = {name: raw[name] for name in ("format", "changes", "requests", "buffer", "drive", "steadiness")}
+    counts = {name: raw[name] for name in ("format", "changes", "tally", "drive", "steadiness")}
     infinite = {name for name, value in done.summary.items() if isinstance(value, float) and not math.isfinite(value)}
     numbers = {**done.summary, **dict.fromkeys(infinite)}
     counts["offline_optimum"] = vars(optimum)

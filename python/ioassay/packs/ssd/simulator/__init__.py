@@ -1,6 +1,6 @@
 """A simulated SSD over a trace: `ioassay.simulate` in Python. The work is done in Rust, without the GIL.
 
-`simulation_options.OPTIONS` lists the options, `drive_files` reads descriptions of drives, `drive_accuracy` compares
+`simulation.options.OPTIONS` lists the options, `drive_files` reads descriptions of drives, `drive_accuracy` compares
 them with measurements. `results.Simulation` is the outcome, `results.save` stores it.
 How the drive works: docs/simulator.md.
 """
@@ -126,7 +126,7 @@ def simulate(
 
 def _outcome(raw: Mapping[str, Any], described: Mapping[str, Any], wanted: Mapping[str, Any]) -> Simulation:
     """With the sectors of a page that is padding and counts as part of a request, by its kind; 0: it does not."""
-    buffer, sectors = wanted.get("buffer") or {}, int(wanted["drive"]["page_bytes"]) // SECTOR_BYTES
+    buffer, sectors = wanted.get("buffer") or {}, int(wanted["drive"]["page"]) // SECTOR_BYTES
     writes = sectors if buffer.get("mode", "reshape") == "reshape" else 0
     padding = {"read": writes if buffer.get("pad_reads", True) else 0, "write": writes}
     return Simulation({**raw, "prepare": described.get("prepare"), "padding": padding})

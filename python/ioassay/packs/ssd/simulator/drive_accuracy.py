@@ -112,7 +112,7 @@ def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]
 
     A drive with an SLC region keeps its blocks: how long the first writes are fast depends on them.
     """
-    if read(NAMES["slc_region"], options.get("slc_region", 0)) != [0.0]:
+    if read(NAMES["slc_region"], options.get("slc_region", 0)):
         return dict(options)
     page_bytes = int(read(NAMES["page"], options.get("page", NAMES["page"].default)))
     written = [

@@ -66,10 +66,10 @@ class Simulation:
         `throughput_mb_s` is in 10^6 bytes over the time to the last completion.
         """
         raw, names, histogram = self.raw, (*_PERCENTILES, "max_ms"), self.response()
-        times, drive, buffer, elements = (raw[name] for name in ("all", "drive", "buffer", "elements"))
+        times, drive, tally, elements = (raw[name] for name in ("all", "drive", "tally", "elements"))
         values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)] if histogram.count else []
         programmed = drive["written_pages"] + drive["moved_pages"]
-        mapping = {name: raw["controller"][name] for name in _MAPPING}
+        mapping = {name: tally[name] for name in _MAPPING}
         lookups = mapping["mapping_hits"] + mapping["mapping_misses"]
         busy_s = sum(elements["busy_ps"]) / 1e12 / len(elements["busy_ps"])
         return {
@@ -79,27 +79,25 @@ class Simulation:
             "mean_device_ms": _ms(times["mean_device_ps"]),
             "throughput_mb_s": _ratio(self.user_bytes("all") / 1e6, self.span_s),
             "iops": _ratio(times["count"], self.span_s),
-            "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]) or 0.0,
-            "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
+            "hit_ratio": _ratio(tally["write_hits"], tally["buffered_writes"]) or 0.0,
+            "read_hit_ratio": _ratio(tally["read_hits"], tally["buffered_reads"]),
             # Pages programmed for data, over those of them that users wrote.
-            "write_amplification": _ratio(programmed, drive["written_pages"] - buffer["pad_writes"]),
+            "write_amplification": _ratio(programmed, drive["written_pages"] - tally["pad_writes"]),
             **{name: drive[name] for name in ("erases", "cleanings", "moved_pages", "written_pages", "dead_blocks")},
             **{name: drive[name] for name in ("slc_pages", "folded_pages")},
-            "slc_free_share": raw["controller"]["slc_free_share"],
+            "slc_free_share": raw["slc_free_share"],
             "least_element_erases": min(elements["erases"]),
             "most_element_erases": max(elements["erases"]),
             "most_block_erases": max(elements["most_block_erases"]),
-            "pad_reads": buffer["pad_reads"],
-            "pad_writes": buffer["pad_writes"],
-            "left_in_buffer": buffer["left"],
+            **{name: tally[name] for name in ("pad_reads", "pad_writes")},
+            "left_in_buffer": tally["buffered_at_end"],
             # None where the drive's memory has the whole mapping.
             "mapping_hit_ratio": _ratio(mapping["mapping_hits"], lookups),
             **(mapping if any(mapping.values()) else dict.fromkeys(mapping)),
             "mean_utilisation": _ratio(busy_s, self.span_s),
             "saturated": raw["steadiness"]["saturated"],
             "steady": raw["steadiness"]["steady"],
-            "issued": raw["requests"]["issued"],
-            "unfinished": raw["requests"]["unfinished"],
+            **{name: tally[name] for name in ("issued", "unfinished")},
             "simulated_s": self.span_s,
             "wall_s": raw["wall_s"],
         }
@@ -111,17 +109,17 @@ class Simulation:
             return ""
         if reason := nothing_left(self.raw["changes"], self.raw["prepare"]):
             return reason
-        if self.raw["requests"]["unfinished"]:
+        if self.raw["tally"]["unfinished"]:
             return "no request was complete at the end"
-        if left := self.raw["buffer"]["left"]:
+        if left := self.raw["tally"]["buffered_at_end"]:
             return f"no request reached the drive: the buffer kept all of the {left:,} pages"
         return "the trace has neither reads nor writes"
 
     @property
     def span_s(self) -> float:
         """Simulated time from the first request to the last completion, or to the last issue if that is later."""
-        requests = self.raw["requests"]
-        return float(max(requests["last_completion_ps"], requests["last_issue_ps"]) / 1e12)
+        tally = self.raw["tally"]
+        return float(max(tally["last_completion_ps"], tally["last_issue_ps"]) / 1e12)
 
     def response(self, kind: str = "all") -> Histogram:
         """Response times in nanoseconds of `all`, `read`, `write` or `other` (trims and flushes)."""
@@ -147,6 +145,7 @@ class Simulation:
         width_ps = columns.pop("width_ps")
         busy = columns.pop("busy_ps")
         width = len(self.raw["elements"]["busy_ps"])
+        columns["response_ps"] = list(map(float, columns["response_ps"]))
         frame = pl.DataFrame(columns).with_row_index("time_s")
         return frame.select(
             pl.col("time_s") * (width_ps / 1e12),
@@ -183,7 +182,7 @@ class Simulation:
         """What a reader of the numbers has to know."""
         summary, raw, found = self.summary, self.raw, list[Warning_]()
         slower = "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
-        if raw["requests"]["gave_up"]:
+        if raw["tally"]["gave_up"]:
             outstanding, issued = format_count(summary["unfinished"]), format_count(summary["issued"])
             text = f"saturated: given up with {outstanding} requests outstanding after {issued}"
             about = "the mean is about the length of the trace, not about the drive"
@@ -214,7 +213,7 @@ class Simulation:
 
     def user_bytes(self, kind: str) -> int:
         """Bytes of the completed requests of `all`, `read` or `write`, without padding."""
-        pads = {name: self.raw["padding"][name] * self.raw["buffer"][f"pad_{name}s"] for name in ("read", "write")}
+        pads = {name: self.raw["padding"][name] * self.raw["tally"][f"pad_{name}s"] for name in ("read", "write")}
         padding = sum(pads.values()) if kind == "all" else pads.get(kind, 0)
         return int(max(self.raw[kind]["sectors"] - padding, 0)) * SECTOR_BYTES
 
@@ -284,7 +283,7 @@ class SampledHits:
 def sampled(raw: Mapping[str, Any]) -> SampledHits:
     counts = {name: raw[name] for name in ("requests", "written_pages", "read_pages", "sampled_pages", "rate", "slots")}
     ratios = (raw["hit_ratio"], raw["read_hit_ratio"], raw["optimum_hit_ratio"])
-    hits, reads, optimum = (None if ratio is None else Estimate(*ratio) for ratio in ratios)
+    hits, reads, optimum = (None if ratio is None else Estimate(**ratio) for ratio in ratios)
     assert hits and optimum
     return SampledHits(**counts, hit_ratio=hits, read_hit_ratio=reads, optimum=optimum)
 
