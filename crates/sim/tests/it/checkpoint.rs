@@ -347,7 +347,7 @@ fn a_state_of_something_else_is_refused() {
     let other_version = with(state.clone(), |state| state[0] += 1);
     let done = continued(Start::State(&mut other_version.as_slice()), &[][..], &lru);
     let message = done.expect_err("another version").to_string();
-    assert_eq!(message, "the state is of version 4, expected version 3");
+    assert_eq!(message, "the state is of version 5, expected version 4");
 }
 
 fn start<'a>(state: &'a mut &[u8], resumed: bool) -> Start<'a> {
