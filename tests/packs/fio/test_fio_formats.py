@@ -289,6 +289,14 @@ def test_jobs_that_fio_sums_up_have_no_engine_in_common(tmp_path: Path, engine: 
     assert (claim.operations, claim.engine) == (32, claimed)
 
 
+@pytest.mark.parametrize("option", ["gtod_reduce", "disable_clat", ""])
+def test_latencies_of_a_group_are_not_claimed_where_some_of_its_jobs_have_none(option: str) -> None:
+    text = (GOLDEN / "3.33" / "terse-3.txt").read_text().splitlines()[0]
+    job = text.split(";")[2]
+    argv = ["fio", f"--name={job}", "--group_reporting", "--name=other", *([f"--{option}=1"] if option else [])]
+    assert all(bool(claim.latency_ns) is (not option) for claim in fio_claims.read(text, argv))
+
+
 @pytest.mark.parametrize(("option", "counted", "is_odd"), [("runtime", False, True), ("ramp_time", False, False),
                                                            ("ramp_time", True, True)])  # fmt: skip
 def test_latencies_of_a_ramp_may_be_more_than_the_requests(option: str, counted: bool, is_odd: bool) -> None:

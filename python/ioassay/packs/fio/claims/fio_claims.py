@@ -40,6 +40,8 @@ _CLOCK_STEP_S = 1e-3
 _PREFIXES = {"": "lat", "clat.": "clat", "slat.": "slat"}
 _WITHOUT_JOBS = re.compile(r"--?(version|help|enghelp|cmdhelp|parse-only|showcmd|server|crctest|cpuclock)")
 _SOURCE = "fio's output"
+_UNTIMED = frozenset({"gtod_reduce", "disable_lat", "disable_clat", "disable_slat"})
+"""Of a group with such a job the latencies are of other requests alone, and only JSON says of how many."""
 
 
 matches = fio_job_options.is_fio
@@ -94,7 +96,11 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         results, stated = fio_text.parse(text, _SOURCE)
         known = _with_options(results, words)
         facts = None if known is not results else stated
-    found = claims(known, _of_unnamed(results, words) or facts)
+    merged = _of_unnamed(results, words)
+    found = claims(known, merged or facts)
+    jobs = fio_job_options.jobs_of(words).values()
+    if merged and any(_UNTIMED & options.keys() for options in jobs) and not fio_json.looks_like(text):
+        found = [replace(one, latency_ns={}, latency_step_ns={}) for one in found]
     return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
 
 
