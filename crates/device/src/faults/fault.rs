@@ -68,27 +68,23 @@ pub struct Fault {
     #[serde(default)]
     pub op: Vec<Operation>,
     /// The namespace that it concerns, within which its region lies; absent for the whole drive.
-    #[serde(default)]
     pub namespace: Option<u32>,
     /// First byte of the region that it concerns.
     #[serde(default)]
     pub offset_bytes: u64,
     /// Length of the region; absent for all that follows.
-    #[serde(default)]
     pub length_bytes: Option<u64>,
     #[serde(default)]
     pub after_us: u64,
     /// How long it lasts; absent without end.
-    #[serde(default)]
     pub for_us: Option<u64>,
     /// Period after which it begins again.
-    #[serde(default)]
     pub every_us: Option<u64>,
     /// Matching commands that are spared first.
     #[serde(default)]
     pub skip: u64,
     /// Share of the commands, or pages, that it strikes.
-    #[serde(default = "always")]
+    #[serde(default = "one")]
     pub probability: f64,
     /// What the probability applies to.
     #[serde(default)]
@@ -96,7 +92,6 @@ pub struct Fault {
     #[serde(default = "one")]
     pub seed: u64,
     /// Times that it strikes at most.
-    #[serde(default)]
     pub count: Option<u64>,
     #[serde(default)]
     pub delay_us: u64,
@@ -104,7 +99,7 @@ pub struct Fault {
     #[serde(default)]
     pub bytes_per_s: u64,
     /// Bits that flip at a time.
-    #[serde(default = "one_bit")]
+    #[serde(default = "one")]
     pub bits: u32,
     /// How long a link is lost.
     #[serde(default)]
@@ -114,16 +109,8 @@ pub struct Fault {
     pub endurance: u32,
 }
 
-fn always() -> f64 {
-    1.0
-}
-
-fn one() -> u64 {
-    1
-}
-
-fn one_bit() -> u32 {
-    1
+fn one<T: From<u8>>() -> T {
+    T::from(1)
 }
 
 /// Longest time, delay or period: a day.

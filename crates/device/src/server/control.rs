@@ -58,7 +58,6 @@ pub enum ControlRequest {
     FaultList {},
     FaultClear {
         /// The number of one; absent for all.
-        #[serde(default)]
         fault: Option<u64>,
     },
     /// Counters start again at 0.
