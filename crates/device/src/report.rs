@@ -170,38 +170,17 @@ impl Distribution {
     }
 }
 
+/// What flash did since the counters were reset.
 #[derive(Debug, Clone, Serialize)]
 pub struct FlashReport {
-    /// Pages written by the host, or evicted by the buffer.
-    pub written_pages: u64,
-    pub read_pages: u64,
-    pub trimmed_pages: u64,
-    /// Valid pages moved by garbage collection.
-    pub moved_pages: u64,
-    /// Pages written to the SLC region, among those written.
-    pub slc_pages: u64,
-    /// Pages folded, among those moved.
-    pub folded_pages: u64,
-    pub cleanings: u64,
-    pub erases: u64,
-    pub dead_blocks: u32,
+    #[serde(flatten)]
+    pub counters: Counters,
     /// Pages programmed for each page written.
     pub write_amplification: Option<f64>,
 }
 
 impl From<Counters> for FlashReport {
     fn from(counters: Counters) -> Self {
-        Self {
-            written_pages: counters.written_pages,
-            read_pages: counters.read_pages,
-            trimmed_pages: counters.trimmed_pages,
-            moved_pages: counters.moved_pages,
-            slc_pages: counters.slc_pages,
-            folded_pages: counters.folded_pages,
-            cleanings: counters.collected_blocks,
-            erases: counters.erases,
-            dead_blocks: counters.dead_blocks,
-            write_amplification: counters.write_amplification(),
-        }
+        Self { counters, write_amplification: counters.write_amplification() }
     }
 }

@@ -5,9 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::drives::{Bench, Made, PAGE};
+use crate::drives::{Bench, PAGE, Setup};
 use crate::hostile::mounted::{FALLOCATE, WRITE, allocation, request, transfer};
-use crate::with;
 use ioassay_device::command::Drive;
 use ioassay_device::store::Backing;
 use ioassay_device::transport::fuse::{FuseSession, Reply};
@@ -27,24 +26,24 @@ fn read(path: &Path) -> Vec<u8> {
     fs::read(path).expect("a file")
 }
 
-fn made(model: &'static str, policy: &'static str) -> Made {
-    with(Made::of(model, policy), |made| made.pages = 64)
+fn setup(model: &'static str, policy: &'static str) -> Setup {
+    Setup { pages: 64, ..Setup::of(model, policy) }
 }
 
 #[test]
 fn what_was_written_is_there_after_a_clean_end() {
     for (model, policy) in POLICIES {
         let (_folder, path) = place();
-        let made = made(model, policy);
-        let mut bench = Bench::backed(&made, &path);
+        let setup = setup(model, policy);
+        let mut bench = Bench::backed(&setup, &path);
         bench.write(1024, &[7; 8192]);
         bench.settle();
         bench.drive.finish().expect("a file that takes all");
         let content = bench.content();
         drop(bench);
         assert_eq!(read(&path), content);
-        let mut again = Bench::backed(&made, &path);
-        again.submit(Op::Read, 0, made.size_bytes(), false, &[]);
+        let mut again = Bench::backed(&setup, &path);
+        again.submit(Op::Read, 0, setup.size_bytes(), false, &[]);
         again.settle();
         assert_eq!(again.content(), content);
     }
@@ -53,7 +52,7 @@ fn what_was_written_is_there_after_a_clean_end() {
 #[test]
 fn what_is_flushed_is_in_the_file_and_what_is_volatile_is_not() {
     let (_folder, path) = place();
-    let mut bench = Bench::backed(&made("reference", "lru"), &path);
+    let mut bench = Bench::backed(&setup("reference", "lru"), &path);
     bench.write(0, &[1; 4096]);
     bench.settle();
     assert_eq!(read(&path)[0], 0);
@@ -69,7 +68,7 @@ fn what_is_flushed_is_in_the_file_and_what_is_volatile_is_not() {
 #[test]
 fn a_new_file_is_sparse_and_private_and_trims_make_holes() {
     let (_folder, path) = place();
-    let mut bench = Bench::backed(&with(Made::of("none", "none"), |made| made.pages = 4096), &path);
+    let mut bench = Bench::backed(&Setup { pages: 4096, ..Setup::of("none", "none") }, &path);
     let about = fs::metadata(&path).expect("a file");
     assert_eq!(about.len(), 16 << 20);
     assert_eq!(about.permissions().mode() & 0o777, 0o600);
@@ -117,9 +116,9 @@ fn what_cannot_back_a_drive_is_refused() {
 #[test]
 fn a_drive_over_a_file_that_is_only_read_refuses_writes() {
     let (_folder, path) = place();
-    let made = made("none", "none");
-    fs::write(&path, vec![5; made.size_bytes() as usize]).expect("a file");
-    let mut bench = Bench::over(&made, Some(Backing::open(&path, None, true).expect("a file")));
+    let setup = setup("none", "none");
+    fs::write(&path, vec![5; setup.size_bytes() as usize]).expect("a file");
+    let mut bench = Bench::over(&setup, Some(Backing::open(&path, None, true).expect("a file")));
     bench.write(0, &[1; 512]);
     bench.ask(Op::Trim, 0, 512);
     bench.ask(Op::Read, 0, 512);
@@ -133,7 +132,7 @@ fn a_drive_over_a_file_that_is_only_read_refuses_writes() {
 fn a_file_that_somebody_cut_short_gives_errors_and_no_crash() {
     let (_folder, path) = place();
     for (model, policy) in POLICIES {
-        let mut bench = Bench::backed(&made(model, policy), &path);
+        let mut bench = Bench::backed(&setup(model, policy), &path);
         let file = OpenOptions::new().write(true).open(&path).expect("a file");
         file.set_len(PAGE).expect("a shorter file");
         bench.ask(Op::Read, 0, PAGE);
@@ -160,7 +159,7 @@ fn a_file_that_takes_no_more_is_a_full_drive() {
     for (model, policy) in POLICIES {
         // Of its full size already: what is written behind the limit fails, and nothing else.
         let file = File::create(folder.path().join(format!("{model}-{policy}"))).expect("a file");
-        file.set_len(made(model, policy).size_bytes()).expect("a sparse file");
+        file.set_len(setup(model, policy).size_bytes()).expect("a sparse file");
     }
     let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
     let this = "backing_file::a_file_that_takes_no_more_is_a_full_drive";
@@ -187,7 +186,7 @@ fn says_that_it_is_full(bench: &mut Bench, policy: &str) {
 fn fill(folder: &Path) {
     for (model, policy) in POLICIES {
         let path = folder.join(format!("{model}-{policy}"));
-        let mut bench = Bench::backed(&made(model, policy), &path);
+        let mut bench = Bench::backed(&setup(model, policy), &path);
         bench.write(128 << 10, &[1; 4096]);
         says_that_it_is_full(&mut bench, policy);
         // What lies below the limit works on; a flush tells that not all is durable.
@@ -223,7 +222,7 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
     };
     for (model, policy) in POLICIES {
         let (path, other) = (small.0.join("backing"), small.0.join("other"));
-        let mut bench = Bench::backed(&made(model, policy), &path);
+        let mut bench = Bench::backed(&setup(model, policy), &path);
         fs::write(&other, vec![1; 2 << 20]).expect_err("a full disk");
         bench.write(0, &[1; 8192]);
         says_that_it_is_full(&mut bench, policy);
@@ -242,13 +241,13 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
 #[test]
 fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
     let (_folder, path) = place();
-    let made = with(Made::of("reference", "lru"), |made| made.pages = 256);
-    let geometry = made.geometry().with("endurance", 2);
-    let backing = Backing::open(&path, Some(made.size_bytes()), false).expect("a file");
-    let mut bench = Bench::with(&made, &geometry, Some(backing));
+    let setup = Setup { pages: 256, ..Setup::of("reference", "lru") };
+    let geometry = setup.geometry().with("endurance", 2);
+    let backing = Backing::open(&path, Some(setup.size_bytes()), false).expect("a file");
+    let mut bench = Bench::with(&setup, &geometry, Some(backing));
     let mut page = 0;
     while !bench.drive.trouble().worn_out {
-        page = (page * 5 + 3) % made.pages;
+        page = (page * 5 + 3) % setup.pages;
         bench.write(page * PAGE, &[page as u8; PAGE as usize]);
         let flush = bench.flush();
         let answers = bench.settle();
@@ -281,16 +280,16 @@ fn change(bench: &mut Bench) {
 fn what_lies_beside_a_write_or_a_hole_stays_as_the_backing_file_has_it() {
     for (model, policy) in POLICIES {
         let (_folder, path) = place();
-        let made = Made::of(model, policy);
-        let mut wanted = vec![7; made.size_bytes() as usize];
+        let setup = Setup::of(model, policy);
+        let mut wanted = vec![7; setup.size_bytes() as usize];
         fs::write(&path, &wanted).expect("a file");
-        let mut bench = Bench::backed(&made, &path);
+        let mut bench = Bench::backed(&setup, &path);
         change(&mut bench);
         bench.drive.finish().expect("a file that takes all");
         wanted[4096 + 5..4096 + 7].copy_from_slice(b"wx");
         wanted[8192 + 1..8192 + 10].fill(0);
         assert!(read(&path) == wanted, "{model}, {policy}");
-        bench.drive.load(0, made.size_bytes()).expect("content");
+        bench.drive.load(0, setup.size_bytes()).expect("content");
         assert!(bench.content() == wanted, "{model}, {policy}");
     }
 }

@@ -1,7 +1,7 @@
 //! When commands are answered, what is refused, and what is counted.
 
-use crate::drives::{Bench, Chance, Made, PAGE, is_all, tag};
-use crate::with;
+use crate::drives::{Bench, PAGE, Setup, is_all, tag};
+use ioassay_block::SplitMix64;
 use ioassay_device::command::Answer;
 use ioassay_device::command::Drive;
 use ioassay_device::emulated_drive::TransportOverhead;
@@ -14,7 +14,7 @@ const SENSED: u64 = 25_000_000 + 105_600_000;
 
 #[test]
 fn an_answer_is_due_when_the_model_says() {
-    let mut bench = Bench::new(&Made::default());
+    let mut bench = Bench::new(&Setup::default());
     bench.ask(Op::Read, 0, PAGE);
     let due_ps = SENSED + CHANNEL;
     assert!(bench.pass(0).is_empty());
@@ -27,7 +27,7 @@ fn an_answer_is_due_when_the_model_says() {
 
 #[test]
 fn an_answer_leaves_earlier_by_what_its_transport_takes() {
-    let mut bench = Bench::new(&Made::default());
+    let mut bench = Bench::new(&Setup::default());
     bench.drive.set_overheads(vec![TransportOverhead { busy_ns: 8_000, alone_ns: 12_000 }]);
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
@@ -45,7 +45,7 @@ fn an_answer_leaves_earlier_by_what_its_transport_takes() {
 
 #[test]
 fn without_a_model_all_is_answered_at_once() {
-    let mut bench = Bench::new(&Made::of("none", "none"));
+    let mut bench = Bench::new(&Setup::of("none", "none"));
     bench.write(0, &[3; 512]);
     bench.ask(Op::Read, 0, 512);
     bench.flush();
@@ -59,9 +59,9 @@ fn without_a_model_all_is_answered_at_once() {
 
 #[test]
 fn what_the_drive_has_not_is_refused() {
-    let made = Made::default();
-    let mut bench = Bench::new(&made);
-    let end = made.size_bytes();
+    let setup = Setup::default();
+    let mut bench = Bench::new(&setup);
+    let end = setup.size_bytes();
     for (op, offset, length, data) in [
         (Op::Read, end, 512, 0),
         (Op::Read, end - 512, 1024, 0),
@@ -83,7 +83,7 @@ fn what_the_drive_has_not_is_refused() {
 #[test]
 fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
     for model in ["reference", "none"] {
-        let mut bench = Bench::new(&Made::of(model, "none"));
+        let mut bench = Bench::new(&Setup::of(model, "none"));
         bench.write(0, &vec![9; 8 * PAGE as usize]);
         bench.settle();
         for op in [Op::Trim, Op::WriteZeroes] {
@@ -102,12 +102,12 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
 #[test]
 fn large_trims_let_others_pass() {
     for model in ["reference", "none"] {
-        let made = with(Made::of(model, "none"), |made| made.pages = 64 << 8); // 64 MiB
-        let mut bench = Bench::new(&made);
+        let setup = Setup { pages: 64 << 8, ..Setup::of(model, "none") }; // 64 MiB
+        let mut bench = Bench::new(&setup);
         bench.write(0, &vec![9; 4 << 20]);
-        bench.write(made.size_bytes() - PAGE, &[9; PAGE as usize]);
+        bench.write(setup.size_bytes() - PAGE, &[9; PAGE as usize]);
         bench.settle();
-        let trim = bench.ask(Op::Trim, 512, made.size_bytes() - 512);
+        let trim = bench.ask(Op::Trim, 512, setup.size_bytes() - 512);
         let read = bench.ask(Op::Read, 0, 512);
         let commands: Vec<u64> = bench.settle().into_iter().map(|one| one.command.tag.command).collect();
         assert!(commands.contains(&trim) && commands.contains(&read));
@@ -118,7 +118,7 @@ fn large_trims_let_others_pass() {
         assert!(is_all(&content[..512], 9));
         assert!(is_all(&content[512..], 0));
         // Nothing of one that is under way is left after a cut.
-        bench.ask(Op::Trim, 0, made.size_bytes());
+        bench.ask(Op::Trim, 0, setup.size_bytes());
         bench.drive.power_cut();
         assert_eq!(bench.settle()[0].status, Status::PowerLost);
         assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
@@ -127,10 +127,10 @@ fn large_trims_let_others_pass() {
 
 #[test]
 fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
-    let made = Made::default();
-    let mut bench = Bench::new(&made);
+    let setup = Setup::default();
+    let mut bench = Bench::new(&setup);
     let write = bench.submit(Op::Write, 0, PAGE, false, &[7; PAGE as usize]);
-    let trim = bench.ask(Op::Trim, PAGE, made.size_bytes() - PAGE);
+    let trim = bench.ask(Op::Trim, PAGE, setup.size_bytes() - PAGE);
     let read = bench.ask(Op::Read, 0, PAGE);
     for command in [write, read] {
         assert!(bench.drive.abort(tag(command)) && !bench.drive.abort(tag(command)));
@@ -150,12 +150,12 @@ fn an_aborted_command_is_answered_now_and_its_number_means_nothing_later() {
 
 #[test]
 fn the_counts_add_up() {
-    let mut bench = Bench::new(&Made::of("reference", "lru"));
-    let mut chance = Chance(5);
+    let mut bench = Bench::new(&Setup::of("reference", "lru"));
+    let mut chance = SplitMix64(5);
     let (mut commands, mut bytes) = ([0_u64; 4], [0_u64; 4]);
     for _ in 0..500 {
-        let kind = chance.below(4) as usize;
-        let (page, pages) = (chance.below(60), 1 + chance.below(4));
+        let kind = chance.below_wide(4) as usize;
+        let (page, pages) = (chance.below_wide(60), 1 + chance.below_wide(4));
         let (offset, length) = (page * PAGE, pages * PAGE);
         match kind {
             0 => drop(bench.ask(Op::Read, offset, length)),
@@ -165,7 +165,7 @@ fn the_counts_add_up() {
         }
         commands[kind] += 1;
         bytes[kind] += if kind == 3 { 0 } else { length };
-        bench.pass(chance.below(500_000_000));
+        bench.pass(chance.below_wide(500_000_000));
     }
     bench.ask(Op::Read, 1, 1);
     bench.settle();
@@ -183,7 +183,7 @@ fn the_counts_add_up() {
     let buffer = state.buffer.expect("a buffer");
     assert_eq!(buffer.written_pages, bytes[1] / PAGE);
     assert_eq!(buffer.read_pages, bytes[0] / PAGE);
-    let flash = state.flash.expect("flash");
+    let flash = state.flash.expect("flash").counters;
     assert!(flash.written_pages > 0 && flash.written_pages <= buffer.written_pages);
     assert!(state.busy_s > 0.0 && state.busy_s <= state.counted_s);
     let health = bench.drive.health();
@@ -199,7 +199,7 @@ fn the_counts_add_up() {
     bench.drive.reset_counters();
     let Snapshot { state, counters: seen } = bench.drive.snapshot().report(false);
     assert_eq!((seen.reads.commands, seen.late_ns.count), (0, 0));
-    assert_eq!(state.flash.expect("flash").written_pages, 0);
+    assert_eq!(state.flash.expect("flash").counters.written_pages, 0);
     assert_eq!(state.buffer.expect("a buffer").written_pages, 0);
     assert_eq!(bench.drive.health().reads, commands[0] + 1);
     bench.drive.reset_all_counters();
@@ -208,13 +208,13 @@ fn the_counts_add_up() {
 
 #[test]
 fn a_drive_that_is_worn_out_can_be_read() {
-    let made = Made::of_pages(512);
-    let geometry = made.geometry().with("endurance", 3);
-    let mut bench = Bench::with(&made, &geometry, None);
+    let setup = Setup::of_pages(512);
+    let geometry = setup.geometry().with("endurance", 3);
+    let mut bench = Bench::with(&setup, &geometry, None);
     let mut written = 0_u64;
-    let mut chance = Chance(1);
+    let mut chance = SplitMix64(1);
     loop {
-        bench.write(chance.below(made.pages) * PAGE, &[1; PAGE as usize]);
+        bench.write(chance.below_wide(setup.pages) * PAGE, &[1; PAGE as usize]);
         let answers = bench.settle();
         match answers[0].status {
             Status::Done => written += 1,
@@ -237,7 +237,7 @@ fn a_drive_that_is_worn_out_can_be_read() {
 #[test]
 fn many_large_trims_at_once_are_no_longer_work_than_one() {
     const MIB: u64 = 1 << 20;
-    let mut bench = Bench::new(&with(Made::of("none", "none"), |made| made.pages = 16384));
+    let mut bench = Bench::new(&Setup { pages: 16384, ..Setup::of("none", "none") });
     bench.write(0, &vec![1; 64 << 20]);
     bench.settle();
     for number in 0..4 {

@@ -1,6 +1,6 @@
 //! Injected faults concern the commands that they name, and no others.
 
-use crate::drives::{Bench, Made, PAGE, is_all, tag};
+use crate::drives::{Bench, PAGE, Setup, is_all, tag};
 use ioassay_device::command::Drive;
 use ioassay_device::faults::Fault;
 use ioassay_device::{Op, Status};
@@ -14,7 +14,7 @@ fn fault(json: &str) -> Fault {
 }
 
 fn bench(model: &'static str, policy: &'static str) -> Bench {
-    let bench = Bench::new(&Made::of(model, policy));
+    let bench = Bench::new(&Setup::of(model, policy));
     assert_eq!(bench.drive.in_flight(), 0);
     bench
 }

@@ -139,20 +139,6 @@ fn holes_are_trims_and_zeroes_are_written() {
 }
 
 #[test]
-fn holes_and_zeroes_spare_what_lies_beside_them() {
-    for mode in [PUNCH | KEEP, ZERO] {
-        for (start, end) in [(5, 15), (5, 700), (500, 520), (1, 5 * BLOCK - 1), (BLOCK, 1030)] {
-            let mut file = File::new();
-            file.drive.bytes.fill(7);
-            assert_eq!(file.ask(FALLOCATE, &allocation(start, end - start, mode)), (0, Vec::new()));
-            let zeroed = |at: usize| (start as usize..end as usize).contains(&at);
-            let mut content = file.drive.bytes.iter().enumerate();
-            assert!(content.all(|(at, byte)| *byte == if zeroed(at) { 0 } else { 7 }));
-        }
-    }
-}
-
-#[test]
 fn a_hole_that_fails_in_part_fails() {
     let mut file = File::new();
     let parts = file.commands(FALLOCATE, &allocation(5, 3 * BLOCK, PUNCH | KEEP));

@@ -1,13 +1,13 @@
 //! Hostile clients in small, always: the fuzz targets `nbd`, `nvme_tcp`, `fuse` and `vfio_user` try the same
 //! at length. A failure prints the seed of its script.
 
-use crate::drives::Chance;
 use crate::hostile;
+use ioassay_block::SplitMix64;
 
 const SCRIPTS: u64 = 3000;
 
 fn script(seed: u64) -> Vec<u8> {
-    let mut chance = Chance(seed);
+    let mut chance = SplitMix64(seed);
     let length = chance.next() % 2000;
     (0..length).map(|_| chance.next() as u8).collect()
 }

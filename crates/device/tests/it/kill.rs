@@ -1,13 +1,13 @@
 //! A drive that is killed at any instant: what was flushed is in its backing file.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::drives::{Chance, is_all};
-use crate::served::write_of;
+use crate::drives::is_all;
+use crate::served::{PageHistory, write_of};
+use ioassay_block::SplitMix64;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
 use ioassay_device::server::{Options, serve};
@@ -78,58 +78,31 @@ impl Drop for EmulatedDrive {
     }
 }
 
-/// Of each block the value that was flushed last, and those written since.
-struct Known(Vec<Vec<u8>>);
-
-impl Known {
-    fn check(&mut self, path: &Path) {
-        let file = std::fs::File::open(path).expect("the backing file");
-        let mut block = vec![0; BLOCK as usize];
-        for (number, values) in self.0.iter_mut().enumerate() {
-            file.read_exact_at(&mut block, number as u64 * BLOCK).expect("a whole file");
-            let value = block[0];
-            assert!(is_all(&block, value), "block {number} is torn");
-            assert!(values.contains(&value), "{number}: {value} of {values:?}");
-            *values = vec![value];
-        }
-    }
-}
-
 /// Writes and flushes until the drive is killed; answered writes are durable at once where `at_once`.
-fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_once: bool) {
+fn load(drive: &mut EmulatedDrive, known: &mut PageHistory, chance: &mut SplitMix64, at_once: bool) {
     let mut client = drive.client();
-    let until = Instant::now() + Duration::from_micros(chance.below(60_000));
-    let mut written = Vec::new();
+    let until = Instant::now() + Duration::from_micros(chance.below_wide(60_000));
+    let mut answered = Vec::new();
     while Instant::now() < until {
-        if chance.below(6) == 0 {
+        if chance.below_wide(6) == 0 {
             client.call(Request::Flush).expect("a flush");
-            for block in written.drain(..) {
-                let values: &mut Vec<u8> = &mut known.0[block];
-                values.drain(..values.len() - 1);
-            }
+            answered.drain(..).for_each(|write| known.is_durable(&write));
             continue;
         }
-        let (block, value) = (chance.below(BLOCKS), 1 + chance.below(255) as u8);
-        known.0[block as usize].push(value);
-        let data = vec![value; BLOCK as usize];
-        let fua = chance.below(8) == 0;
-        client.call(write_of(block * BLOCK, &data, fua)).expect("a write");
-        if fua || at_once {
-            known.0[block as usize] = vec![value];
-        } else {
-            written.push(block as usize);
+        let write = known.begin(chance.below_wide(BLOCKS), 1, chance.below_wide(8) == 0);
+        write.call(&mut client);
+        if write.fua || at_once {
+            known.is_durable(&write);
         }
+        answered.push(write);
     }
     // Some more that nobody waits for, so that it dies at work.
     for tag in 0..16 {
-        let (block, value) = (chance.below(BLOCKS), 1 + chance.below(255) as u8);
-        known.0[block as usize].push(value);
-        let data = vec![value; BLOCK as usize];
-        client.submit(tag, write_of(block * BLOCK, &data, false));
+        known.begin(chance.below_wide(BLOCKS), 1, false).submit(&mut client, tag);
     }
     client.submit(16, Request::Flush);
     let _ = client.push();
-    std::thread::sleep(Duration::from_micros(chance.below(2000)));
+    std::thread::sleep(Duration::from_micros(chance.below_wide(2000)));
     drive.child.kill().expect("a child");
     drive.child.wait().expect("a child");
 }
@@ -138,14 +111,15 @@ fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_on
 fn what_was_flushed_outlives_a_kill() {
     let seed = 11;
     println!("seed {seed}");
-    let mut chance = Chance(seed);
+    let mut chance = SplitMix64(seed);
     for (model, policy, at_once) in [("none", "none", true), ("reference", "none", true), ("reference", "lru", false)] {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut known = Known(vec![vec![0]; BLOCKS as usize]);
+        let mut known = PageHistory::new(BLOCKS);
         for _ in 0..4 {
             let mut drive = EmulatedDrive::start(folder.path(), model, policy);
             load(&mut drive, &mut known, &mut chance, at_once);
-            known.check(&folder.path().join("backing"));
+            let file = std::fs::read(folder.path().join("backing")).expect("the backing file");
+            file.chunks(BLOCK as usize).enumerate().for_each(|(page, data)| known.check(page, data));
         }
     }
 }

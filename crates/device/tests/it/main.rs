@@ -31,9 +31,3 @@ mod socket_server;
 mod vfio_user;
 mod vfio_user_hostile;
 mod zones;
-
-/// The same with a change.
-fn with<T>(mut it: T, change: impl FnOnce(&mut T)) -> T {
-    change(&mut it);
-    it
-}

@@ -1,9 +1,10 @@
 //! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
 
-use crate::host::{Capsule, Entry, Said};
+use crate::host::nbd::{option, request};
+use crate::host::{Capsule, Entry, Unit};
 use crate::hostile::mounted::{self, FALLOCATE, READ, WRITE, allocation, transfer};
 use crate::memory_drive::Memory;
-use crate::nbd_protocol::{Talk, answers, contexts, option, request, wanted};
+use crate::nbd_protocol::{Talk, answers, contexts, info_request};
 use crate::scene::{self, Scene, read, vain};
 use ioassay_device::Status;
 use ioassay_device::namespace::NamespaceDrive;
@@ -179,7 +180,7 @@ proptest! {
             };
             let capsule = entry.namespace(id).capsule(&data, (false, false));
             for said in scene.send(1, &capsule) {
-                if let Said::Data { data, .. } = said {
+                if let Unit::Data { data, .. } = said {
                     check_own(&data, id);
                 }
             }
@@ -264,7 +265,7 @@ fn client_of(id: u32) -> Talk {
     talk.ask(&option(8, &[]));
     let name = name_of(id);
     talk.ask(&option(10, &contexts(&name, &["base:allocation"])));
-    assert!(talk.ask(&option(7, &wanted(&name, &[]))).len() > 20);
+    assert!(talk.ask(&option(7, &info_request(&name, &[]))).len() > 20);
     talk
 }
 
@@ -282,11 +283,11 @@ fn each_namespace_is_an_export_with_its_size() {
     assert_eq!((listed.len(), listed[3].0), (4, 1));
     let [first, second, third] = SIZES;
     for (name, size) in [("", first), ("drive", first), ("drive-2", second), ("drive-3", third)] {
-        let told = answers(&talk.ask(&option(6, &wanted(name, &[]))));
+        let told = answers(&talk.ask(&option(6, &info_request(name, &[]))));
         assert_eq!(told[0].1[2..10], size.to_be_bytes(), "{name}");
     }
     for name in ["drive-0", "drive-1", "drive-4", "drive-02", "drive-", "drives"] {
-        assert_eq!(answers(&talk.ask(&option(6, &wanted(name, &[]))))[0].0, 0x8000_0006, "{name}");
+        assert_eq!(answers(&talk.ask(&option(6, &info_request(name, &[]))))[0].0, 0x8000_0006, "{name}");
     }
 }
 
@@ -297,6 +298,6 @@ fn what_was_set_for_one_export_does_not_hold_for_another() {
     let mut talk = Talk::greeted(drive());
     talk.ask(&option(8, &[]));
     talk.ask(&option(10, &contexts("drive-2", &["base:allocation"])));
-    talk.ask(&option(7, &wanted("drive-3", &[])));
+    talk.ask(&option(7, &info_request("drive-3", &[])));
     assert_eq!(talk.ask(&request(7, 0, 0, 512))[4..8], [0, 1, 0x80, 1], "an error");
 }

@@ -1,7 +1,7 @@
 //! NVMe over TCP through sockets, with this crate's own initiator.
 
 use crate::memory_drive::{EmulatedDrive, Memory};
-use crate::served::{read_of, trim_of, write_of, zeroes_of};
+use crate::served::{read_of, read_what_it_wrote, trim_of, write_of, zeroes_of};
 use ioassay_device::client::nvme_tcp::{Admin, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::transport::Transport;
@@ -16,7 +16,7 @@ fn drive(size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
 }
 
 /// A drive that serves its subsystem at a port of its own.
-pub fn serve(subsystem: Subsystem, drive: Memory) -> (EmulatedDrive, Endpoint) {
+fn serve(subsystem: Subsystem, drive: Memory) -> (EmulatedDrive, Endpoint) {
     let at = "127.0.0.1:0".parse().unwrap();
     let transport = nvme_tcp::serve(subsystem, 0, &at).unwrap();
     let at = transport.address().parse().unwrap();
@@ -39,13 +39,7 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
         let (mut admin, mut queue) = connect(&at, NAME, &settings).unwrap();
         assert_eq!(queue.size_bytes(), 16 << 20);
         assert_eq!(queue.block_bytes(), block_bytes);
-        let ranges = [(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288)];
-        for (at, length) in ranges {
-            let data: Vec<u8> = (0..length).map(|byte| (byte / 7) as u8).collect();
-            queue.call(write_of(at, &data, false)).unwrap();
-            let read = queue.call(read_of(at, length as u32)).unwrap();
-            assert!(read == data, "{length} bytes at {at}");
-        }
+        read_what_it_wrote(&mut queue, &[(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288)]);
         queue.call(Request::Flush).unwrap();
         queue.call(trim_of(0, 4096)).unwrap();
         queue.call(zeroes_of(4096, 4096)).unwrap();

@@ -161,19 +161,6 @@ fn a_host_needs_no_name_and_keeps_to_the_one_that_it_has() {
 // Events
 
 #[test]
-fn a_host_is_told_when_the_drive_can_only_be_read_from_now_on() {
-    let mut scene = Scene::connected();
-    assert_eq!(scene.ask(0, set(0x0b, 1 << 8)), (0, 0));
-    assert_eq!(scene.send(0, &event(10)), []);
-    assert_eq!(scene.told(), None);
-    scene.drive.facts.read_only = true;
-    assert_eq!(scene.ask_with(1, write(1, 0, 1), &[0; 512]).0, vain(0x20));
-    assert_eq!(scene.told(), Some((10, 0x0004_0002)));
-    assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [1, 0, 0, 0]);
-    assert_eq!(scene.identify(0, 1).unwrap()[99], 1);
-}
-
-#[test]
 fn events_are_held_told_once_and_aborted() {
     const CHANGED: u64 = 0x0004_0002;
     let mut scene = Scene::connected();
@@ -182,17 +169,17 @@ fn events_are_held_told_once_and_aborted() {
     }
     assert_eq!(status_of(&scene.send(0, &event(14))), 0x4105);
     scene.drive.facts.read_only ^= true;
-    assert_eq!(scene.told(), None); // the host did not ask for notices
+    assert_eq!(scene.next_event(), None); // the host did not ask for notices
     assert_eq!(scene.ask(0, set(0x0b, 1 << 8)), (0, 0));
     for told in [Some((10, CHANGED)), None] {
         scene.drive.facts.read_only ^= true;
-        assert_eq!(scene.told(), told);
+        assert_eq!(scene.next_event(), told);
     }
     for changed in [1, 0] {
         assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [changed, 0, 0, 0]);
     }
     scene.drive.facts.read_only ^= true;
-    assert_eq!(scene.told(), Some((11, CHANGED))); // the log was read: it is told again
+    assert_eq!(scene.next_event(), Some((11, CHANGED))); // the log was read: it is told again
     let abort = |id: u32| Entry::new(8, 20).word(10, id << 16);
     let ended = completions(&scene.send(0, &abort(13).alone()));
     assert_eq!(ended, [(13, 0x4007, 0), (20, 0, 0)]);
@@ -226,21 +213,21 @@ fn a_host_is_told_once_of_each_thing_that_is_wrong_with_the_drive() {
         assert_eq!(scene.send(0, &event(id)), []);
     }
     scene.drive.trouble.unreliable = true;
-    assert_eq!(scene.told(), None); // the host did not ask for it
+    assert_eq!(scene.next_event(), None); // the host did not ask for it
     assert_eq!(scene.ask(0, set(0x0b, 0xff)), (0, 0));
-    assert_eq!(scene.told(), Some((10, UNRELIABLE)));
+    assert_eq!(scene.next_event(), Some((10, UNRELIABLE)));
     scene.drive.trouble.worn_out = true;
-    assert_eq!(scene.told(), None); // it has not read the log
+    assert_eq!(scene.next_event(), None); // it has not read the log
     let keeping = scene.log(2 | (1 << 15), 512, 0).unwrap();
     assert_eq!((keeping[0], keeping[3], keeping[4]), (0b1101, 0, 10));
-    assert_eq!(scene.told(), None); // it wants to read it again
+    assert_eq!(scene.next_event(), None); // it wants to read it again
     assert_eq!(scene.log(2, 512, 0).unwrap(), keeping);
-    assert_eq!(scene.told(), None); // it was told of both
+    assert_eq!(scene.next_event(), None); // it was told of both
     scene.drive.trouble.unreliable = false;
-    assert_eq!(scene.told(), None);
+    assert_eq!(scene.next_event(), None);
     assert_eq!(scene.log(2, 512, 0).unwrap()[0], 0b1001);
     scene.drive.trouble.unreliable = true;
-    assert_eq!(scene.told(), Some((11, UNRELIABLE))); // it came back
+    assert_eq!(scene.next_event(), Some((11, UNRELIABLE))); // it came back
 }
 
 #[test]
@@ -281,10 +268,10 @@ fn a_threshold_below_the_temperature_is_told_of() {
     for (threshold, usual) in [(300, 343), (cold + 320, cold)] {
         assert_eq!(scene.send(0, &event(10)), []);
         assert_eq!(scene.ask(0, set(4, threshold)), (0, 0));
-        assert_eq!(scene.told(), Some((10, 0x0002_0101)));
+        assert_eq!(scene.next_event(), Some((10, 0x0002_0101)));
         assert_eq!(scene.log(2, 512, 0).unwrap()[..3], [0b10, 57, 1]);
         assert_eq!(scene.ask(0, set(4, usual)), (0, 0));
-        assert_eq!(scene.told(), None);
+        assert_eq!(scene.next_event(), None);
         assert_eq!(scene.log(2, 512, 0).unwrap()[0], 0);
     }
 }
@@ -301,7 +288,7 @@ fn a_property_may_have_the_number_of_a_held_event_request() {
     scene.drive.facts.read_only ^= true;
     assert_eq!(scene.ask(0, set(0x0b, 1 << 8)), (0, 0));
     scene.drive.facts.read_only ^= true;
-    assert_eq!(scene.told().map(|(id, _)| id), Some(2));
+    assert_eq!(scene.next_event().map(|(id, _)| id), Some(2));
     assert_eq!(scene.send(0, &event(2)), []);
     let shutdown = Entry::new(0x7f, 2).word(11, 0x14).word(12, ENABLED | (1 << 14));
     assert_eq!(scene.ask(0, shutdown), (0, 0));

@@ -1,6 +1,6 @@
 //! NVMe over TCP, byte by byte, without a socket: commands of I/O queues and their data.
 
-use crate::host::{Capsule, Entry, Said, completed, completions, data, end_of, set, status_of};
+use crate::host::{Capsule, Entry, Unit, completed, completions, data, end_of, set, status_of};
 use crate::scene::{NAME, Scene, read, vain, write};
 use ioassay_device::command::{Op, Status};
 use ioassay_device::transport::socket::{Protocol, Then};
@@ -20,8 +20,8 @@ fn reads_and_writes_reach_the_drive() {
     let said = scene.send(1, &read(2, 4, 2).alone());
     let data = [vec![7; 512], vec![8; 512]].concat();
     let (id, success, head, status, result) = (2, false, 3, 0, 0);
-    let completed = Said::Completed { id, status, result, head };
-    assert_eq!(said, [Said::Data { id, data, success }, completed]);
+    let completed = Unit::Completed { id, status, result, head };
+    assert_eq!(said, [Unit::Data { id, data, success }, completed]);
     let expected = [(Op::Write, 1024, false), (Op::Write, 512, true), (Op::Read, 1024, false)];
     assert_eq!(seen(&scene), expected);
 }
@@ -175,7 +175,7 @@ fn long_writes_are_asked_for_and_come_in_order() {
     let mut scene = Scene::connected();
     let begin = write(7, 0, 512).pointer(0x5a, 0, 256 << 10).alone();
     let (id, transfer, length) = (7, 0, 256 << 10);
-    let asks = [Said::Asks { id, transfer, length }];
+    let asks = [Unit::Asks { id, transfer, length }];
     assert_eq!(scene.send(1, &begin), asks);
     let half = 128 << 10;
     let first = data(7, 0, 0, false, &vec![1; half]);
@@ -211,13 +211,13 @@ fn data_of_writes_take_a_bounded_memory() {
     assert_eq!(asked.len(), 8, "asked for {asked:?}");
     let mut complete = 0;
     while let Some(ask) = asked.pop() {
-        let Said::Asks { id, transfer, .. } = ask else { panic!("{ask:?}") };
+        let Unit::Asks { id, transfer, .. } = ask else { panic!("{ask:?}") };
         for part in 0..8u32 {
             let bytes = data(id, transfer, part << 17, part == 7, &vec![9; 1 << 17]);
             let mut said = scene.send(1, &bytes);
             let statuses = completions(&said).into_iter().map(|(_, status, _)| status);
             complete += statuses.filter(|&status| status == 0).count();
-            said.retain(|said| matches!(said, Said::Asks { .. }));
+            said.retain(|said| matches!(said, Unit::Asks { .. }));
             asked.extend(said);
         }
     }
@@ -231,7 +231,7 @@ fn a_number_in_use_and_more_commands_than_entries_are_noticed() {
     scene.send(1, &waits(7));
     let again = scene.send(1, &waits(7));
     assert_eq!(completed(&again), (7, 0x4003, 0));
-    let mut ends = |id: &u16| matches!(scene.send(1, &waits(*id))[..], [Said::Ends { status: 2, .. }]);
+    let mut ends = |id: &u16| matches!(scene.send(1, &waits(*id))[..], [Unit::Ends { status: 2, .. }]);
     // 32 entries, of which one is in use already.
     assert_eq!((100..200).find(&mut ends), Some(131));
 }

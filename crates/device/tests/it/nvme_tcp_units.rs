@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::host::{Capsule, Entry, Said, connect, connect_data, data, end_of, initialize, status_of, unit};
+use crate::host::{Capsule, Entry, Unit, connect, connect_data, data, end_of, initialize, status_of, unit};
 use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::transport::socket::{End, Protocol, Then};
 
@@ -12,7 +12,7 @@ fn the_initialization_agrees_on_digests_and_the_length_of_data() {
         let mut scene = Scene::new();
         scene.accept();
         let most_data = 128 << 10;
-        let wanted = Said::Initialized { digests, most_data };
+        let wanted = Unit::Initialized { digests, most_data };
         assert_eq!(scene.send(0, &initialize(0, digests)), [wanted]);
     }
 }

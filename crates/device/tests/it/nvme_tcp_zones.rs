@@ -3,16 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::drives::is_all;
-use crate::host::{Capsule, ENABLED, Entry, Said, completed, configure, data, event, get};
-use crate::host::{property, said, set, status_of};
-use crate::memory_drive::{Memory, sent};
-use crate::nvme_tcp::serve;
+use crate::host::{Capsule, ENABLED, Entry, Unit, completed, configure, data, event, get};
+use crate::host::{property, set, status_of, units};
+use crate::memory_drive::sent;
 use crate::nvme_tcp_io::copy;
 use crate::scene::{NAME, Scene, read, vain, write};
-use crate::served::read_of;
-use ioassay_device::client::Initiator;
-use ioassay_device::client::nvme_tcp::{Settings, connect};
-use ioassay_device::transport::nvme_tcp::Subsystem;
 use ioassay_device::transport::socket::{Output, Protocol};
 use ioassay_device::zones::{ZoneAction, ZoneGeometry, Zones};
 
@@ -188,7 +183,7 @@ fn writes_move_the_pointer_and_are_refused_elsewhere_with_the_status_of_the_reas
     // Data that are longer than the largest append do not fit a capsule.
     let long = append(1, 1, 17).pointer(0x5a, 0, 17 * 512);
     let asks = scene.send(1, &long.alone());
-    let [Said::Asks { transfer, length, .. }] = asks[..] else { panic!("{asks:?}") };
+    let [Unit::Asks { transfer, length, .. }] = asks[..] else { panic!("{asks:?}") };
     assert_eq!(length, 8704);
     let refused = scene.send(1, &data(1, transfer, 0, true, &[7; 8704]));
     assert_eq!(status_of(&refused), 0x4002);
@@ -293,16 +288,16 @@ fn hosts_are_told_of_zones_that_changed_by_themselves() {
     assert_eq!(scene.ask(0, set(0x0b, 1 << 27)), (0, 0));
     assert_eq!(scene.send(0, &event(10)), []);
     wear_out(&mut scene, 7);
-    assert_eq!(scene.told(), Some((10, 0x00bf_ef02)));
+    assert_eq!(scene.next_event(), Some((10, 0x00bf_ef02)));
     assert_eq!(scene.send(0, &event(11)), []);
     wear_out(&mut scene, 9);
-    assert_eq!(scene.told(), None); // not before it has read which
+    assert_eq!(scene.next_event(), None); // not before it has read which
     let page = scene.log(0xbf, 4096, 0).unwrap();
     assert_eq!((page[0], word(&page, 8)), (2, 7 * 128));
     assert_eq!(word(&page, 16), 9 * 128);
     assert_eq!(scene.log(0xbf, 4096, 0).unwrap(), vec![0; 4096]);
     wear_out(&mut scene, 0);
-    assert_eq!(scene.told().map(|(id, _)| id), Some(11));
+    assert_eq!(scene.next_event().map(|(id, _)| id), Some(11));
     let changed = scene.log(0xbf, 16, 0).unwrap();
     assert_eq!(changed[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(append_to(&mut scene), vain(0x1ba));
@@ -332,7 +327,7 @@ fn appends_in_flight_of_many_queues_are_each_placed_once() {
             let mut out = Output::default();
             let session = &mut scene.sessions[queue];
             scene.nvme.answer(session, answer, &mut out, &scene.drive);
-            let (_, status, result) = completed(&said(&sent(out, &scene.drive)));
+            let (_, status, result) = completed(&units(&sent(out, &scene.drive)));
             assert_eq!(status, 0);
             let value = scene.drive.bytes[result as usize * 512];
             assert_eq!(value, round * 8 + queue as u8); // it is where its host was told
@@ -340,48 +335,4 @@ fn appends_in_flight_of_many_queues_are_each_placed_once() {
         }
     }
     assert_eq!(placed, (ZONE_BLOCKS..ZONE_BLOCKS + 80).collect());
-}
-
-#[test]
-fn clients_that_append_at_the_same_time_lose_nothing() {
-    const CLIENTS: u8 = 8;
-    const APPENDS: u16 = 40;
-    let mut drive = Memory::new(4 << 20, 512);
-    let geometry = ZoneGeometry { zone_bytes: 1 << 20, capacity_bytes: 1 << 20, count: 4, ..*zones(4).geometry() };
-    drive.zones = Some(Zones::new(geometry));
-    let (served, at) = serve(Subsystem::new(NAME).unwrap(), drive);
-    std::thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let at = &at;
-            scope.spawn(move || {
-                let settings = Settings { host_id: [client + 1; 16], ..Settings::default() };
-                let (_admin, mut queue) = connect(at, NAME, &settings).unwrap();
-                let mut done = 0;
-                for number in 0..APPENDS {
-                    let mut data = [client + 1; 512];
-                    data[1] = number as u8;
-                    let entry = append(number, 0, 1).double_word(10, 2048);
-                    queue.command(&entry, &data);
-                    queue.push().unwrap();
-                    // Several are in flight.
-                    while usize::from(number) + 1 - done >= 4 {
-                        done += queue.reap(&mut |one| assert_eq!(one.error, 0)).unwrap();
-                    }
-                }
-                while done < usize::from(APPENDS) {
-                    done += queue.reap(&mut |one| assert_eq!(one.error, 0)).unwrap();
-                }
-            });
-        }
-    });
-    let (_admin, mut queue) = connect(&at, NAME, &Settings::default()).unwrap();
-    let length_bytes = u32::from(APPENDS) * u32::from(CLIENTS) * 512;
-    let content = queue.call(read_of(1 << 20, length_bytes)).unwrap();
-    let blocks = content.chunks(512).map(|block| (block[0], block[1]));
-    let appends: BTreeSet<(u8, u8)> = blocks.collect();
-    assert_eq!(appends.len(), usize::from(APPENDS) * usize::from(CLIENTS));
-    assert!(appends.iter().all(|append| append.0 > 0));
-    let drive = served.stop();
-    let pointer = drive.zones.unwrap().all()[1].write_pointer_bytes;
-    assert_eq!(pointer, (1 << 20) + u64::from(length_bytes));
 }

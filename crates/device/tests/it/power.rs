@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::drives::{Bench, Chance, Made, PAGE, any_drive, is_all};
-use crate::with;
-use ioassay_block::{Kind, Request};
+use crate::drives::{Bench, PAGE, Setup, any_drive, is_all};
+use ioassay_block::{Kind, Request, SplitMix64};
 use ioassay_device::command::Answer;
 use ioassay_device::{Op, Status};
 use ioassay_sim::drive::Drive;
@@ -81,32 +80,32 @@ impl Plain {
 }
 
 /// A random range of whole blocks.
-fn range(chance: &mut Chance, made: &Made) -> (u64, u64) {
-    let blocks = made.size_bytes() / BLOCK;
-    let most = if chance.below(4) == 0 { 64 } else { 8 };
-    let length = 1 + chance.below(most);
-    let aligned = chance.below(2) == 0;
-    let offset = chance.below(blocks - length + 1);
+fn range(chance: &mut SplitMix64, setup: &Setup) -> (u64, u64) {
+    let blocks = setup.size_bytes() / BLOCK;
+    let most = if chance.below_wide(4) == 0 { 64 } else { 8 };
+    let length = 1 + chance.below_wide(most);
+    let aligned = chance.below_wide(2) == 0;
+    let offset = chance.below_wide(blocks - length + 1);
     let offset = if aligned { offset / 8 * 8 } else { offset };
     (offset * BLOCK, length * BLOCK)
 }
 
 /// Random commands at random times, and now and then a cut.
-fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(), TestCaseError> {
-    let mut chance = Chance(seed);
-    let mut plain = Plain::new(made.size_bytes() / BLOCK, made.policy != "none");
+fn exercise(bench: &mut Bench, setup: &Setup, seed: u64, steps: u32) -> Result<(), TestCaseError> {
+    let mut chance = SplitMix64(seed);
+    let mut plain = Plain::new(setup.size_bytes() / BLOCK, setup.policy != "none");
     let mut answered = 0;
     for step in 0..steps {
         let value = (1 + step % 255) as u8;
-        let (offset, length) = range(&mut chance, made);
-        match chance.below(40) {
+        let (offset, length) = range(&mut chance, setup);
+        match chance.below_wide(40) {
             0..2 => {
                 let marks = plain.answered.clone();
                 plain.settles.insert(bench.flush(), marks);
             }
             2..5 => {
-                let op = [Op::Trim, Op::WriteZeroes][chance.below(2) as usize];
-                let fua = chance.below(4) == 0;
+                let op = [Op::Trim, Op::WriteZeroes][chance.below_wide(2) as usize];
+                let fua = chance.below_wide(4) == 0;
                 plain.write(bench.submit(op, offset, length, fua, &[]), offset, length, 0, fua);
             }
             5 => {
@@ -116,7 +115,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
                 answered = bench.answers.len();
             }
             _ => {
-                let fua = chance.below(8) == 0;
+                let fua = chance.below_wide(8) == 0;
                 let data = vec![value; length as usize];
                 plain.write(bench.submit(Op::Write, offset, length, fua, &data), offset, length, value, fua);
             }
@@ -140,46 +139,46 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_cut_leaves_what_a_drive_may_keep(made in any_drive(48), seed: u64) {
-        exercise(&mut Bench::new(&made), &made, seed, 150)?;
+    fn a_cut_leaves_what_a_drive_may_keep(setup in any_drive(48), seed: u64) {
+        exercise(&mut Bench::new(&setup), &setup, seed, 150)?;
     }
 
     #[test]
-    fn a_cut_leaves_the_same_in_the_backing_file(made in any_drive(48), seed: u64) {
+    fn a_cut_leaves_the_same_in_the_backing_file(setup in any_drive(48), seed: u64) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("backing");
-        let mut bench = Bench::backed(&made, &path);
-        let mut chance = Chance(seed);
+        let mut bench = Bench::backed(&setup, &path);
+        let mut chance = SplitMix64(seed);
         for step in 0..60_u32 {
-            let (offset, length) = range(&mut chance, &made);
-            match chance.below(12) {
+            let (offset, length) = range(&mut chance, &setup);
+            match chance.below_wide(12) {
                 0 => drop(bench.flush()),
                 1 => drop(bench.ask(Op::Trim, offset, length)),
                 _ => drop(bench.write(offset, &vec![(1 + step) as u8; length as usize])),
             }
-            bench.pass(chance.below(400_000_000));
+            bench.pass(chance.below_wide(400_000_000));
         }
         bench.drive.power_cut();
         let file = std::fs::read(&path).expect("the file");
         // Some of the content may not have been read from it; then nobody has changed it.
-        bench.ask(Op::Read, 0, made.size_bytes());
+        bench.ask(Op::Read, 0, setup.size_bytes());
         bench.settle();
         prop_assert!(file == bench.content());
     }
 
     #[test]
-    fn a_cut_takes_exactly_what_the_model_has_not_programmed(made in any_drive(48), seed: u64) {
-        let made = Made { page_bytes: 4096, ..made };
-        let mut bench = Bench::new(&made);
-        let spec = made.geometry().spec(made.size_bytes()).expect("a drive");
-        let buffer = made.buffer().spec(&spec);
+    fn a_cut_takes_exactly_what_the_model_has_not_programmed(setup in any_drive(48), seed: u64) {
+        let setup = Setup { page_bytes: 4096, ..setup };
+        let mut bench = Bench::new(&setup);
+        let spec = setup.geometry().spec(setup.size_bytes()).expect("a drive");
+        let buffer = setup.buffer().spec(&spec);
         let buffer = buffer.map(|buffer| buffer.make(&spec).expect("a policy"));
         let drive = Drive::new(&spec, u64::MAX).expect("a drive");
         let mut online = OnlineDrive::new(drive, buffer.flatten()).expect("an online drive");
-        let mut chance = Chance(seed);
+        let mut chance = SplitMix64(seed);
         let (mut flash, mut values) = (Flash::default(), BTreeMap::new());
         for step in 0..100_u64 {
-            let page = chance.below(12);
+            let page = chance.below_wide(12);
             let value = (1 + step) as u8;
             bench.write(page * PAGE, &vec![value; PAGE as usize]);
             let request = Request {
@@ -191,14 +190,14 @@ proptest! {
             };
             online.submit(bench.now_ps(), &request).expect("a request");
             values.insert(step, value);
-            bench.pass(chance.below(200_000_000));
+            bench.pass(chance.below_wide(200_000_000));
             let mut events = Vec::new();
             online.advance_to(bench.now_ps(), &mut events).expect("a drive");
             flash.follow(&events);
         }
         bench.drive.power_cut();
         let content = bench.content();
-        for page in 0..made.pages {
+        for page in 0..setup.pages {
             let request = flash.durable.get(&(page as u32));
             let wanted = request.map_or(0, |request| values[request]);
             prop_assert_eq!(content[(page * PAGE) as usize], wanted, "page {}", page);
@@ -244,7 +243,7 @@ impl Flash {
 
 #[test]
 fn what_is_in_flight_at_a_cut_is_answered_so() {
-    let mut bench = Bench::new(&Made::default());
+    let mut bench = Bench::new(&Setup::default());
     bench.write(0, &[1; 4096]);
     bench.ask(Op::Read, 0, 4096);
     bench.flush();
@@ -265,7 +264,7 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
 
 #[test]
 fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
-    let mut bench = Bench::new(&with(Made::of("reference", "fifo"), |made| made.buffer_pages = 8));
+    let mut bench = Bench::new(&Setup { buffer_pages: 8, ..Setup::of("reference", "fifo") });
     bench.write(0, &[1; 4096]);
     bench.pass(10_000_000);
     // The flush sends it on its way; it is written again before flash has it.
@@ -280,7 +279,7 @@ fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
 
 #[test]
 fn without_a_model_all_that_is_answered_stays() {
-    let mut bench = Bench::new(&Made::of("none", "none"));
+    let mut bench = Bench::new(&Setup::of("none", "none"));
     bench.write(512, &[7; 1024]);
     assert_eq!(bench.pass(0).len(), 1);
     assert_eq!(bench.drive.power_cut(), 0);

@@ -5,9 +5,8 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::drives::{Chance, is_all};
-use crate::served::{Reach, ServedDrive, read_of, write_of};
-use crate::with;
+use crate::served::{PageHistory, PageWrite, Reach, ServedDrive, read_of};
+use ioassay_block::SplitMix64;
 use ioassay_device::client::{Initiator, Request, nvme_tcp, vfio_user};
 use serde_json::{Value, json};
 
@@ -63,9 +62,7 @@ fn by_nbd(drive: &Drive) -> Connection {
 
 fn by_nvme_tcp(drive: &Drive) -> Connection {
     let (at, name) = drive.0.subsystem();
-    let settings = with(nvme_tcp::Settings::default(), |settings| {
-        settings.entries = 1024;
-    });
+    let settings = nvme_tcp::Settings { entries: 1024, ..nvme_tcp::Settings::default() };
     let (admin, queue) = nvme_tcp::connect(&at, name, &settings).expect("a controller");
     (Box::new(queue), Some(Box::new(admin)))
 }
@@ -81,73 +78,31 @@ fn by_vfio_user(drive: &Drive) -> Connection {
     (Box::new(queue), Some(Box::new(admin)))
 }
 
-/// What each page may hold after a cut.
-struct Known {
-    pages: Vec<Vec<u8>>,
-    next: u8,
-}
-
-/// One write: its first page, how many, what, and whether it is durable when it is answered.
-#[derive(Clone)]
-struct Change {
-    from: u64,
-    pages: u64,
-    value: u8,
-    fua: bool,
-}
-
-impl Known {
-    fn begin(&mut self, from: u64, pages: u64, fua: bool) -> Change {
-        self.next = self.next % 255 + 1;
-        let value = self.next;
-        for page in from..from + pages {
-            self.pages[page as usize].push(value);
-        }
-        Change { from, pages, value, fua }
+/// Reads all after a cut.
+fn check_all(client: &mut dyn Initiator, history: &mut PageHistory) {
+    for page in 0..PAGES {
+        client.submit(page as u16, read_of(page * PAGE, PAGE as u32));
     }
-
-    fn is_durable(&mut self, written: &Change) {
-        for page in written.from..written.from + written.pages {
-            self.pages[page as usize] = vec![written.value];
-        }
+    client.push().expect("a drive that serves");
+    let mut left = history.pages.len();
+    while left > 0 {
+        let read = client.reap(&mut |done| history.check(done.tag.into(), done.data));
+        left -= read.expect("reads");
     }
-
-    /// Reads all after a cut; from now on it is the only content that is allowed.
-    fn check(&mut self, client: &mut dyn Initiator) {
-        for page in 0..PAGES {
-            client.submit(page as u16, read_of(page * PAGE, PAGE as u32));
-        }
-        client.push().expect("a drive that serves");
-        let mut left = self.pages.len();
-        while left > 0 {
-            let pages = &mut self.pages;
-            let read = client.reap(&mut |done| {
-                let (page, value) = (usize::from(done.tag), done.data[0]);
-                let allowed = &mut pages[page];
-                assert!(is_all(done.data, value), "page {page} is torn");
-                assert!(allowed.contains(&value), "{page}: {value} of {allowed:?}");
-                *allowed = vec![value];
-            });
-            left -= read.expect("reads");
-        }
-        client.call(Request::Flush).expect("a flush");
-    }
-}
-
-fn submit(client: &mut dyn Initiator, tag: u16, written: &Change) {
-    let data = vec![written.value; (written.pages * PAGE) as usize];
-    let (offset_bytes, fua) = (written.from * PAGE, written.fua);
-    client.submit(tag, write_of(offset_bytes, &data, fua));
+    client.call(Request::Flush).expect("a flush");
 }
 
 /// Writes that are answered, some of them flushed; then many in flight, and the cut. The answers, by tag.
-fn round(drive: &Drive, client: &mut dyn Initiator, known: &mut Known, chance: &mut Chance) -> Vec<Change> {
-    for _ in 0..chance.below(6) {
-        let written = known.begin(chance.below(PAGES), 1, false);
-        submit(client, 0, &written);
-        client.push().expect("a drive that serves");
-        client.reap(&mut |done| assert_eq!(done.error, 0)).expect("an answer");
-        if chance.below(2) == 0 {
+fn round(
+    drive: &Drive,
+    client: &mut dyn Initiator,
+    known: &mut PageHistory,
+    chance: &mut SplitMix64,
+) -> Vec<PageWrite> {
+    for _ in 0..chance.below_wide(6) {
+        let written = known.begin(chance.below_wide(PAGES), 1, false);
+        written.call(client);
+        if chance.below_wide(2) == 0 {
             client.call(Request::Flush).expect("a flush");
             known.is_durable(&written);
         }
@@ -157,20 +112,20 @@ fn round(drive: &Drive, client: &mut dyn Initiator, known: &mut Known, chance: &
         // Places of their own, so that no write in flight overtakes another.
         let (tags, most) = (u64::from(IN_FLIGHT), PAGES / u64::from(IN_FLIGHT));
         let place = u64::from(tag) * PAGES / tags;
-        let most = if chance.below(3) == 0 { most } else { 2 };
-        let written = known.begin(place, 1 + chance.below(most), chance.below(3) == 0);
-        submit(client, tag, &written);
+        let most = if chance.below_wide(3) == 0 { most } else { 2 };
+        let written = known.begin(place, 1 + chance.below_wide(most), chance.below_wide(3) == 0);
+        written.submit(client, tag);
         changes.push(written);
     }
     client.submit(IN_FLIGHT, Request::Flush);
     client.push().expect("a drive that serves");
-    std::thread::sleep(Duration::from_micros(chance.below(6000)));
+    std::thread::sleep(Duration::from_micros(chance.below_wide(6000)));
     assert_eq!(drive.0.ask(&json!({"request": "power-cut", "keep_connections": true}))["ok"], true);
     changes
 }
 
 /// All answers: how many there were with and without an error.
-fn answers(client: &mut dyn Initiator, known: &mut Known, changes: &[Change], at_once: bool) -> [u32; 2] {
+fn answers(client: &mut dyn Initiator, known: &mut PageHistory, changes: &[PageWrite], at_once: bool) -> [u32; 2] {
     let mut ended = vec![None; changes.len() + 1];
     while ended.contains(&None) {
         let mut take = |tag: u16, error: u32| {
@@ -197,21 +152,21 @@ fn cut_with_each_policy(connect: fn(&Drive) -> Connection, first_seed: u64) {
 
 fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u64) {
     println!("seed {seed}, policy {policy}");
-    let (drive, mut chance) = (Drive::start(policy), Chance(seed));
-    let mut known = Known { pages: vec![vec![0]; PAGES as usize], next: 0 };
+    let (drive, mut chance) = (Drive::start(policy), SplitMix64(seed));
+    let mut known = PageHistory::new(PAGES);
     let mut counts = [0, 0];
     for number in 0.. {
         let (mut client, admin) = connect(&drive);
         let changes = round(&drive, client.as_mut(), &mut known, &mut chance);
         // A client that vanishes knows of none of its writes what became of it.
-        if chance.below(4) > 0 {
+        if chance.below_wide(4) > 0 {
             let of_round = answers(client.as_mut(), &mut known, &changes, policy == "none");
             counts = [counts[0] + of_round[0], counts[1] + of_round[1]];
         }
         drop((client, admin));
         drive.wait_until_alone();
         let (mut client, admin) = connect(&drive);
-        known.check(client.as_mut());
+        check_all(client.as_mut(), &mut known);
         drop((client, admin));
         drive.wait_until_alone();
         // On a busy machine the drive may not have begun, or have done all, when power is cut.

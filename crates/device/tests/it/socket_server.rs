@@ -9,12 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::host;
+use crate::host::nbd::{FLAGS, option, request};
 use crate::memory_drive::{EmulatedDrive, Memory, round};
-use crate::nbd_protocol::{option, request};
-use crate::served::{read_of, write_of};
-use crate::with;
+use crate::served::read_what_they_wrote;
+use ioassay_device::client::Waiting;
 use ioassay_device::client::nbd::Client;
-use ioassay_device::client::{Initiator, Waiting};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
@@ -39,7 +38,7 @@ struct Scene {
 
 impl Scene {
     fn of(connections: usize, size_bytes: u64) -> Self {
-        let export = with(Export::default(), |export| export.connections = connections);
+        let export = Export { connections, ..Export::default() };
         let server = nbd::serve(export, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
         let Endpoint::Tcp(at) = *server.endpoint() else { panic!("asked for TCP") };
         let drive = Memory::new(size_bytes, 512);
@@ -53,7 +52,7 @@ impl Scene {
     /// A client that said hello and begins the transmission.
     fn begin(&self) -> TcpStream {
         let mut client = TcpStream::connect(self.at).unwrap();
-        let begin = [&3u32.to_be_bytes()[..], &option(1, &[])].concat();
+        let begin = [&FLAGS[..], &option(1, &[])].concat();
         client.write_all(&begin).unwrap();
         client
     }
@@ -276,7 +275,7 @@ fn a_host_that_breaks_the_rules_is_told_why() {
     client.write_all(&host::initialize(0, 0)).unwrap();
     client.write_all(&[0xee; 4096]).unwrap();
     let all = receive(&mut server, &mut drive, &mut client, 1000);
-    assert_eq!(host::end_of(&host::said(&all)), (1, 0));
+    assert_eq!(host::end_of(&host::units(&all)), (1, 0));
 }
 
 #[test]
@@ -355,25 +354,7 @@ fn many_clients_at_once_read_what_they_wrote() {
     scene.drive.keeps = false;
     let to = Endpoint::Tcp(scene.at);
     let _served = EmulatedDrive::start(scene.server, scene.drive);
-    std::thread::scope(|scope| {
-        for number in 0..8u64 {
-            let to = &to;
-            scope.spawn(move || {
-                let structured = number % 2 == 0;
-                let client = Client::connect(to, "", structured, Waiting::Sleeps);
-                let mut client = client.unwrap();
-                for turn in 0..50u64 {
-                    let offset_bytes = number * (2 << 20) + turn * 512;
-                    let length = 512 * (turn as u32 * 7 + 1);
-                    let data = vec![(number * 31 + turn) as u8; length as usize];
-                    client.call(write_of(offset_bytes, &data, false)).unwrap();
-                    let read = client.call(read_of(offset_bytes, length)).unwrap();
-                    assert!(read == data, "client {number}, turn {turn}");
-                }
-                client.disconnect().unwrap();
-            });
-        }
-    });
+    read_what_they_wrote(8, |number| Client::connect(&to, "", number % 2 == 0, Waiting::Sleeps).unwrap());
 }
 
 /// A client that sends all of this when it can, in a thread of its own; dropped when told to.

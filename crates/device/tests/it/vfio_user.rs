@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::memory_drive::{EmulatedDrive, Memory};
 use crate::nvme_tcp_io::copy;
-use crate::served::{read_of, trim_of, write_of, zeroes_of};
-use crate::with;
+use crate::served::{read_of, read_what_it_wrote, trim_of, write_of, zeroes_of};
 use ioassay_device::client::nvme::Entry;
 use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
@@ -56,13 +55,8 @@ fn what_is_written_is_read_with_data_of_any_length() {
         let (mut admin, mut queue) = connect(&served.path, &settings).unwrap();
         assert_eq!(queue.size_bytes(), SIZE_BYTES);
         assert_eq!(queue.block_bytes(), block_bytes);
-        let ranges = [(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288)];
-        for (at, length) in ranges.into_iter().chain([(0, 516 << 10)]) {
-            let data: Vec<u8> = (0..length).map(|byte| (byte / 7 + length) as u8).collect();
-            queue.call(write_of(at, &data, false)).unwrap();
-            let read = queue.call(read_of(at, length as u32)).unwrap();
-            assert!(read == data, "{length} bytes at {at}");
-        }
+        let ranges = [(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288), (0, 516 << 10)];
+        read_what_it_wrote(&mut queue, &ranges);
         queue.call(Request::Flush).unwrap();
         admin.shut_down().unwrap();
     }
@@ -88,7 +82,7 @@ fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
 fn a_queue_wraps_around_at_any_depth() {
     let served = served(512);
     for entries in [2, 3, 8] {
-        let settings = with(Settings::default(), |settings| settings.entries = entries);
+        let settings = Settings { entries, ..Settings::default() };
         let (admin, mut queue) = connect(&served.path, &settings).unwrap();
         for _ in 0..40 {
             for tag in 0..entries - 1 {

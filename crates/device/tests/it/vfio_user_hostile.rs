@@ -3,18 +3,11 @@
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use crate::memory_drive::{self, Memory};
 use crate::vfio_user::{Served, served};
 use ioassay_device::client::nvme::Entry;
 use ioassay_device::client::vfio_user::{Channel, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
-use ioassay_device::transport::Transport;
-use ioassay_device::transport::vfio_user::VfioUser;
 
 const FLUSH: Request<'_> = Request::Flush;
 
@@ -172,40 +165,4 @@ fn a_flood_of_descriptors_is_closed() {
     assert!(is_left(&channel));
     serves(&served);
     assert_eq!(open(name), 1);
-}
-
-#[test]
-fn a_power_loss_is_an_unplugged_device() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut transport = VfioUser::bind(0, folder.path()).unwrap();
-    let path = PathBuf::from(transport.address());
-    let [cut, stop] = [0; 2].map(|_| Arc::new(AtomicBool::new(false)));
-    let (is_cut, stopped) = (cut.clone(), stop.clone());
-    let server = std::thread::spawn(move || {
-        let mut drive = Memory::new(1 << 20, 512);
-        while !stopped.load(Ordering::Relaxed) {
-            if is_cut.swap(false, Ordering::Relaxed) {
-                transport.disconnect();
-                assert_eq!(transport.connections(), 0);
-            }
-            memory_drive::round(&mut transport, &mut drive);
-            std::thread::yield_now();
-        }
-    });
-    let (_admin, mut queue) = connect(&path, &Settings::default()).unwrap();
-    queue.call(FLUSH).unwrap();
-    cut.store(true, Ordering::Relaxed);
-    let begin = Instant::now();
-    let lost = loop {
-        assert!(begin.elapsed() < Duration::from_secs(300));
-        if let Err(error) = queue.call(FLUSH) {
-            break error;
-        }
-    };
-    let is_gone = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset].contains(&lost.kind());
-    assert!(is_gone, "{lost}");
-    let (_admin, mut queue) = connect(&path, &Settings::default()).unwrap();
-    queue.call(FLUSH).unwrap();
-    stop.store(true, Ordering::Relaxed);
-    server.join().unwrap();
 }

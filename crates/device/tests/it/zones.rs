@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::drives::{Bench, Chance, Made, any_drive, is_all, tag};
-use crate::with;
+use crate::drives::{Bench, Setup, any_drive, is_all, tag};
+use ioassay_block::SplitMix64;
 use ioassay_device::command::Drive;
 use ioassay_device::faults::{Fault, Kind};
 use ioassay_device::geometry::Geometry;
@@ -17,29 +17,28 @@ const BLOCK: u64 = 512;
 const ZONE: u64 = 64 << 10;
 const CAPACITY: u64 = 48 << 10;
 
-fn geometry(made: &Made) -> ZoneGeometry {
-    let options =
-        ZoneOptions { zone_bytes: ZONE, capacity_bytes: Some(CAPACITY), open: None, active: None, append_bytes: None };
-    ZoneGeometry::new(&options, made.size_bytes(), 512, u64::from(made.page_bytes), 1 << 20).expect("zones")
+fn geometry(setup: &Setup) -> ZoneGeometry {
+    let options = ZoneOptions { zone_bytes: ZONE, capacity_bytes: Some(CAPACITY), ..ZoneOptions::default() };
+    ZoneGeometry::new(&options, setup.size_bytes(), 512, u64::from(setup.page_bytes), 1 << 20).expect("zones")
 }
 
-fn zoned(made: &Made) -> Bench {
-    let mut bench = Bench::new(made);
-    let zones = Zones::new(geometry(made));
+fn zoned(setup: &Setup) -> Bench {
+    let mut bench = Bench::new(setup);
+    let zones = Zones::new(geometry(setup));
     bench.drive.set_zones(zones);
     bench
 }
 
 /// A drive with zones over a file, as it is served.
-fn backed(made: &Made, path: &Path) -> Bench {
-    let geometry = geometry(made);
-    let backing = Backing::open_with_table(path, Some(made.size_bytes()), geometry.table_bytes(), false);
+fn backed(setup: &Setup, path: &Path) -> Bench {
+    let geometry = geometry(setup);
+    let backing = Backing::open_with_table(path, Some(setup.size_bytes()), geometry.table_bytes(), false);
     let backing = backing.expect("a backing file");
     let zones = match backing.table().expect("a table") {
         None => Zones::new(geometry),
         Some(table) => Zones::from_table(geometry, &table).expect("zones"),
     };
-    let mut bench = Bench::over(made, Some(backing));
+    let mut bench = Bench::over(setup, Some(backing));
     bench.drive.set_zones(zones);
     bench
 }
@@ -142,11 +141,11 @@ fn data_of(op: Op, value: u8, length: u64) -> Vec<u8> {
     vec![value; (length * u64::from(op == Op::Write)) as usize]
 }
 
-fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
-    let zone = chance.below(plain.zones.len() as u64 / 2) as usize;
+fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut SplitMix64, value: u8) {
+    let zone = chance.below_wide(plain.zones.len() as u64 / 2) as usize;
     let written = plain.zones[zone].written.len() as u64;
-    let fua = chance.below(6) == 0;
-    match chance.below(24) {
+    let fua = chance.below_wide(6) == 0;
+    match chance.below_wide(24) {
         0 => {
             let marks = plain.acknowledged.clone();
             plain.settles.insert(bench.flush(), marks);
@@ -154,9 +153,9 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
         1 => {
             manage(bench, ZoneAction::Reset, zone as u64);
             let generation = plain.zones[zone].generation + 1;
-            plain.zones[zone] = with(PlainZone::default(), |of| of.generation = generation);
+            plain.zones[zone] = PlainZone { generation, ..PlainZone::default() };
         }
-        2 if chance.below(3) == 0 => {
+        2 if chance.below_wide(3) == 0 => {
             manage(bench, ZoneAction::Finish, zone as u64);
             plain.zones[zone].is_finished |= written * BLOCK < CAPACITY;
         }
@@ -165,10 +164,10 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut Chance, value: u8) {
             if left == 0 || plain.zones[zone].is_finished {
                 return;
             }
-            let blocks = left.min(1 + chance.below(20));
+            let blocks = left.min(1 + chance.below_wide(20));
             let offset = zone as u64 * ZONE + written * BLOCK;
             let length = blocks * BLOCK;
-            let (op, value) = match chance.below(8) {
+            let (op, value) = match chance.below_wide(8) {
                 0 => (Op::WriteZeroes, 0),
                 _ => (Op::Write, value),
             };
@@ -191,16 +190,16 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(made in any_drive(128), seed: u64) {
-        let mut bench = zoned(&made);
-        let mut chance = Chance(seed);
-        let mut plain = Plain::new(8, made.policy != "none");
+    fn a_power_loss_leaves_zones_without_gaps_and_all_that_is_durable(setup in any_drive(128), seed: u64) {
+        let mut bench = zoned(&setup);
+        let mut chance = SplitMix64(seed);
+        let mut plain = Plain::new(8, setup.policy != "none");
         let mut from = 0;
         for number in 0..150_u32 {
             step(&mut bench, &mut plain, &mut chance, (1 + number % 255) as u8);
             bench.pass_at_random(&mut chance);
             answered(&bench, &mut plain, &mut from)?;
-            if chance.below(30) == 0 {
+            if chance.below_wide(30) == 0 {
                 bench.drive.power_cut();
                 bench.pass(0);
                 from = bench.answers.len();
@@ -214,23 +213,23 @@ proptest! {
     }
 
     #[test]
-    fn a_drive_that_is_killed_has_its_zones_again(made in any_drive(128), seed: u64) {
+    fn a_drive_that_is_killed_has_its_zones_again(setup in any_drive(128), seed: u64) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("backing");
-        let mut chance = Chance(seed);
-        let mut plain = Plain::new(8, made.policy != "none");
+        let mut chance = SplitMix64(seed);
+        let mut plain = Plain::new(8, setup.policy != "none");
         for _ in 0..4 {
-            let mut bench = backed(&made, &path);
-            bench.ask(Op::Read, 0, made.size_bytes());
+            let mut bench = backed(&setup, &path);
+            bench.ask(Op::Read, 0, setup.size_bytes());
             bench.settle();
             plain.lost_power(&bench)?;
             let mut from = bench.answers.len();
             for number in 0..30_u32 {
                 step(&mut bench, &mut plain, &mut chance, (1 + number) as u8);
-                bench.pass(chance.below(400_000_000));
+                bench.pass(chance.below_wide(400_000_000));
                 answered(&bench, &mut plain, &mut from)?;
             }
-            if chance.below(2) == 0 {
+            if chance.below_wide(2) == 0 {
                 bench.settle();
                 answered(&bench, &mut plain, &mut from)?;
                 bench.drive.finish().expect("the file takes it");
@@ -254,20 +253,14 @@ fn counts(bench: &Bench) -> ZoneCounts {
 
 /// The write amplification of `rounds` zones of so many pages, each reset and written again in random order.
 fn amplification(zone_pages: u64, rounds: u64) -> f64 {
-    let made = Made::of_pages(4096);
-    let options = ZoneOptions {
-        zone_bytes: zone_pages * 4096,
-        capacity_bytes: None,
-        open: None,
-        active: None,
-        append_bytes: None,
-    };
-    let zones = ZoneGeometry::new(&options, made.size_bytes(), 512, 4096, 1 << 20).expect("zones");
-    let mut bench = Bench::with(&made, &flash(&made), None);
+    let setup = Setup::of_pages(4096);
+    let options = ZoneOptions { zone_bytes: zone_pages * 4096, ..ZoneOptions::default() };
+    let zones = ZoneGeometry::new(&options, setup.size_bytes(), 512, 4096, 1 << 20).expect("zones");
+    let mut bench = Bench::with(&setup, &flash(&setup), None);
     bench.drive.set_zones(Zones::new(zones));
-    let mut chance = Chance(1);
+    let mut chance = SplitMix64(1);
     for _ in 0..rounds {
-        let start = chance.below(zones.count.into()) * zones.zone_bytes;
+        let start = chance.below_wide(zones.count.into()) * zones.zone_bytes;
         bench.ask(Op::Zone(ZoneAction::Reset, false), start, zones.zone_bytes);
         for page in 0..zone_pages {
             bench.write(start + page * 4096, &[1; 4096]);
@@ -278,8 +271,8 @@ fn amplification(zone_pages: u64, rounds: u64) -> f64 {
     write_amplification(&bench)
 }
 
-fn flash(made: &Made) -> Geometry {
-    made.geometry().with("reserve", 0.15)
+fn flash(setup: &Setup) -> Geometry {
+    setup.geometry().with("reserve", 0.15)
 }
 
 fn write_amplification(bench: &Bench) -> f64 {
@@ -288,11 +281,11 @@ fn write_amplification(bench: &Bench) -> f64 {
 
 #[test]
 fn zones_of_whole_erase_blocks_hardly_amplify_writes() {
-    let made = Made::of_pages(4096);
-    let mut plain = Bench::with(&made, &flash(&made), None);
-    let mut chance = Chance(1);
+    let setup = Setup::of_pages(4096);
+    let mut plain = Bench::with(&setup, &flash(&setup), None);
+    let mut chance = SplitMix64(1);
     for _ in 0..16_384 {
-        plain.write(chance.below(4096) * 4096, &[1; 4096]);
+        plain.write(chance.below_wide(4096) * 4096, &[1; 4096]);
         plain.settle();
     }
     // 8 pages a block, two planes of three elements: 48 pages are erased together.
@@ -303,7 +296,7 @@ fn zones_of_whole_erase_blocks_hardly_amplify_writes() {
 
 /// A drive of 256 zones, all of which are full: a reset of all is more than is trimmed at once.
 fn full() -> Bench {
-    let mut bench = zoned(&Made::of_pages(4096));
+    let mut bench = zoned(&Setup::of_pages(4096));
     for zone in 0..256 {
         bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
     }
@@ -339,7 +332,7 @@ fn a_reset_that_a_power_loss_meets_is_done() {
 
 #[test]
 fn what_zones_refuse_changes_nothing() {
-    let mut bench = zoned(&Made::default());
+    let mut bench = zoned(&Setup::default());
     bench.write(0, &[1; 4096]);
     bench.settle();
     let offline = Op::Zone(ZoneAction::Offline, false);
@@ -373,7 +366,7 @@ fn arm(bench: &mut Bench, fault: Fault) {
 
 #[test]
 fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does() {
-    let mut bench = zoned(&Made::default());
+    let mut bench = zoned(&Setup::default());
     arm(&mut bench, fault(Kind::WriteError));
     bench.write(0, &[1; 4096]);
     assert_eq!(settled(&mut bench), Status::Media);
@@ -392,7 +385,7 @@ fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does()
 
 #[test]
 fn a_zone_whose_pages_are_worn_can_only_be_read() {
-    let mut bench = zoned(&Made::default());
+    let mut bench = zoned(&Setup::default());
     arm(&mut bench, Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) });
     for _ in 0..2 {
         bench.write(ZONE, &[1; 4096]);
@@ -411,9 +404,9 @@ fn a_zone_whose_pages_are_worn_can_only_be_read() {
 
 #[test]
 fn zones_of_a_drive_that_wore_out_can_only_be_read() {
-    let made = Made::default();
-    let mut bench = Bench::with(&made, &made.geometry().with("endurance", 1), None);
-    bench.drive.set_zones(Zones::new(geometry(&made)));
+    let setup = Setup::default();
+    let mut bench = Bench::with(&setup, &setup.geometry().with("endurance", 1), None);
+    bench.drive.set_zones(Zones::new(geometry(&setup)));
     for turn in 0..200 {
         let zone = turn % 8;
         manage(&mut bench, ZoneAction::Reset, zone);
@@ -426,7 +419,7 @@ fn zones_of_a_drive_that_wore_out_can_only_be_read() {
 
 #[test]
 fn a_write_is_not_aborted_because_that_would_leave_a_gap() {
-    let mut bench = zoned(&Made::default());
+    let mut bench = zoned(&Setup::default());
     let write = bench.write(0, &[1; 4096]);
     assert!(!bench.drive.abort(tag(write)));
     let read = bench.ask(Op::Read, 0, 4096);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ioassay_block::SplitMix64;
 use ioassay_device::clock::Clock;
 use ioassay_device::command::Answer;
 use ioassay_device::command::{Drive, DriveInfo};
@@ -20,7 +21,7 @@ use proptest::prelude::*;
 pub const PAGE: u64 = 4096;
 
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct Setup {
     pub pages: u64,
     pub model: &'static str,
     pub policy: &'static str,
@@ -29,13 +30,13 @@ pub struct Made {
     pub page_bytes: u32,
 }
 
-impl Default for Made {
+impl Default for Setup {
     fn default() -> Self {
         Self { pages: 128, model: "reference", policy: "none", buffer_pages: 16, overlap: "off", page_bytes: 4096 }
     }
 }
 
-impl Made {
+impl Setup {
     /// A drive of this model and policy.
     pub fn of(model: &'static str, policy: &'static str) -> Self {
         Self { model, policy, ..Self::default() }
@@ -76,17 +77,17 @@ impl Made {
 }
 
 /// Drives of this many pages with any policy, overlap and size of flash pages.
-pub fn any_drive(pages: u64) -> impl Strategy<Value = Made> {
+pub fn any_drive(pages: u64) -> impl Strategy<Value = Setup> {
     let page_bytes = prop_oneof![3 => Just(4096_u32), 1 => Just(1024), 1 => Just(16384)];
     let overlaps = prop_oneof![Just("off"), Just("dies"), Just("planes")];
     let policies = prop_oneof![1 => Just("none"), 2 => (0..POLICIES.len()).prop_map(|at| POLICIES[at].name)];
-    (policies, overlaps, 8_u64..24, page_bytes).prop_map(move |(policy, overlap, buffer_pages, page_bytes)| Made {
+    (policies, overlaps, 8_u64..24, page_bytes).prop_map(move |(policy, overlap, buffer_pages, page_bytes)| Setup {
         pages,
         policy,
         buffer_pages,
         overlap,
         page_bytes,
-        ..Made::default()
+        ..Setup::default()
     })
 }
 
@@ -103,25 +104,25 @@ pub struct Bench {
 }
 
 impl Bench {
-    pub fn new(made: &Made) -> Self {
-        Self::over(made, None)
+    pub fn new(setup: &Setup) -> Self {
+        Self::over(setup, None)
     }
 
-    pub fn backed(made: &Made, path: &Path) -> Self {
-        Self::over(made, Some(Backing::open(path, Some(made.size_bytes()), false).expect("a backing file")))
+    pub fn backed(setup: &Setup, path: &Path) -> Self {
+        Self::over(setup, Some(Backing::open(path, Some(setup.size_bytes()), false).expect("a backing file")))
     }
 
-    pub fn over(made: &Made, backing: Option<Backing>) -> Self {
-        Self::with(made, &made.geometry(), backing)
+    pub fn over(setup: &Setup, backing: Option<Backing>) -> Self {
+        Self::with(setup, &setup.geometry(), backing)
     }
 
-    pub fn with(made: &Made, geometry: &Geometry, backing: Option<Backing>) -> Self {
+    pub fn with(setup: &Setup, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
-        let model = Model::new(made.model, made.size_bytes(), geometry, &made.buffer(), u64::MAX);
+        let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX);
         let model = model.expect("a model");
-        let mut facts = made.facts();
+        let mut facts = setup.facts();
         facts.read_only = backing.as_ref().is_some_and(Backing::read_only);
-        let store = Store::new(made.size_bytes(), backing).expect("a store");
+        let store = Store::new(setup.size_bytes(), backing).expect("a store");
         let of_clock = Clock::Set(Arc::clone(&clock));
         Self {
             drive: EmulatedDrive::new(facts, store, model, of_clock).expect("a drive"),
@@ -180,9 +181,9 @@ impl Bench {
     }
 
     /// Lets no time pass, or a random time of up to 5 ms.
-    pub fn pass_at_random(&mut self, chance: &mut Chance) {
-        let most_ps = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
-        self.pass(chance.below(most_ps + 1));
+    pub fn pass_at_random(&mut self, chance: &mut SplitMix64) {
+        let most_ps = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below_wide(4) as usize];
+        self.pass(chance.below_wide(most_ps + 1));
     }
 
     /// Waits until all is answered, the backing file's thread included.
@@ -214,21 +215,4 @@ impl Bench {
 /// Whether all bytes are this.
 pub fn is_all(bytes: &[u8], value: u8) -> bool {
     bytes.iter().all(|&byte| byte == value)
-}
-
-/// Splitmix64 (Steele, Lea and Flood 2014).
-pub struct Chance(pub u64);
-
-impl Chance {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
 }

@@ -1,6 +1,9 @@
-//! Units of NVMe over TCP as a host makes them, by hand, so that tests can make them wrong.
+//! Messages as hosts make them, by hand, so that tests can make them wrong: units of NVMe over TCP, and of NBD in a
+//! module of its own.
 
 #![allow(dead_code)] // each test file uses what it needs
+
+pub mod nbd;
 
 use ioassay_device::client::nvme;
 pub use ioassay_device::client::nvme::{ENABLED, Entry, configure, connect, property};
@@ -76,7 +79,7 @@ pub fn data(command: u16, transfer: u16, offset: u32, last: bool, data: &[u8]) -
 
 /// What a controller sent, one unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum Unit {
     Initialized { digests: u8, most_data: u32 },
     Completed { id: u16, status: u16, result: u64, head: u16 },
     Data { id: u16, data: Vec<u8>, success: bool },
@@ -85,16 +88,16 @@ pub enum Said {
 }
 
 /// All that a controller sent. Digests are taken for right.
-pub fn said(mut bytes: &[u8]) -> Vec<Said> {
+pub fn units(mut bytes: &[u8]) -> Vec<Unit> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | (u32::from(u16_at(at + 2)) << 16);
         let whole = u32_at(4) as usize;
         all.push(match bytes[0] {
-            1 => Said::Initialized { digests: bytes[11], most_data: u32_at(12) },
-            3 => Said::Ends { status: u16_at(8), about: u32_at(10) },
-            5 => Said::Completed {
+            1 => Unit::Initialized { digests: bytes[11], most_data: u32_at(12) },
+            3 => Unit::Ends { status: u16_at(8), about: u32_at(10) },
+            5 => Unit::Completed {
                 id: u16_at(20),
                 status: u16_at(22) >> 1,
                 result: u64::from(u32_at(8)) | (u64::from(u32_at(12)) << 32),
@@ -103,9 +106,9 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
             7 => {
                 let start = usize::from(bytes[3]);
                 let data = bytes[start..start + u32_at(16) as usize].to_vec();
-                Said::Data { id: u16_at(8), data, success: bytes[1] & 8 != 0 }
+                Unit::Data { id: u16_at(8), data, success: bytes[1] & 8 != 0 }
             }
-            9 => Said::Asks { id: u16_at(8), transfer: u16_at(10), length: u32_at(16) },
+            9 => Unit::Asks { id: u16_at(8), transfer: u16_at(10), length: u32_at(16) },
             other => panic!("a controller does not send units of type {other}"),
         });
         bytes = &bytes[whole..];
@@ -114,37 +117,37 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
 }
 
 /// Number, status and result of each command that is complete.
-pub fn completions(said: &[Said]) -> Vec<(u16, u16, u64)> {
+pub fn completions(said: &[Unit]) -> Vec<(u16, u16, u64)> {
     let complete = said.iter().filter_map(|said| match *said {
-        Said::Completed { id, status, result, .. } => Some((id, status, result)),
+        Unit::Completed { id, status, result, .. } => Some((id, status, result)),
         _ => None,
     });
     complete.collect()
 }
 
 /// Those of the command that is complete, which is all that was sent.
-pub fn completed(said: &[Said]) -> (u16, u16, u64) {
+pub fn completed(said: &[Unit]) -> (u16, u16, u64) {
     assert_eq!((said.len(), completions(said).len()), (1, 1), "{said:?}");
     completions(said)[0]
 }
 
 /// The data of a command that is complete, or its status.
-pub fn fetched(said: &[Said]) -> Result<Vec<u8>, u16> {
+pub fn fetched(said: &[Unit]) -> Result<Vec<u8>, u16> {
     match said {
-        [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
-        [Said::Completed { status, .. }] => Err(*status),
+        [Unit::Data { data, .. }, Unit::Completed { status: 0, .. }] => Ok(data.clone()),
+        [Unit::Completed { status, .. }] => Err(*status),
         other => panic!("{other:?}"),
     }
 }
 
 /// Why the connection ends, which is the last that was sent.
-pub fn end_of(said: &[Said]) -> (u16, u32) {
+pub fn end_of(said: &[Unit]) -> (u16, u32) {
     match said.last() {
-        Some(&Said::Ends { status, about }) => (status, about),
+        Some(&Unit::Ends { status, about }) => (status, about),
         other => panic!("{other:?}"),
     }
 }
 
-pub fn status_of(said: &[Said]) -> u16 {
+pub fn status_of(said: &[Unit]) -> u16 {
     completed(said).1
 }

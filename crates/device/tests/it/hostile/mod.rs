@@ -18,7 +18,7 @@ use ioassay_device::transport::socket::{Output, Protocol, SharedMemory, Then};
 use ioassay_device::zones::{ZoneGeometry, Zones};
 
 use crate::certificates::Authority;
-use crate::host::{self, Capsule, ENABLED, Entry};
+use crate::host::{self, Capsule, ENABLED, Entry, nbd};
 use crate::memory_drive::{Memory, sent};
 pub use mounted::fuse;
 pub use shared_memory::vfio_user;
@@ -226,7 +226,7 @@ impl<P: Protocol> Crowd<P> {
         }
     }
 
-    fn said(&mut self, at: usize) -> Vec<u8> {
+    fn output(&mut self, at: usize) -> Vec<u8> {
         while let Some(answer) = self.drive.due.pop_front() {
             self.deliver(answer);
         }
@@ -248,27 +248,22 @@ fn encrypted() -> Export {
 pub fn nbd(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
     let encrypts = bytes.next() % 2 == 0;
-    let mut export = Export::default();
-    if encrypts {
-        export = encrypted();
-    }
+    let export = if encrypts { encrypted() } else { Export::default() };
     let mut crowd = Crowd::new(Nbd::new(export), 2);
-    let begins = b"IHAVEOPT\0\0\0\x01\0\0\0\0";
-    let hello = [&3u32.to_be_bytes()[..], begins].concat();
-    let starts_tls = [&3u32.to_be_bytes()[..], b"IHAVEOPT\0\0\0\x05\0\0\0\0"].concat();
+    let begins = nbd::option(1, &[]);
+    let hello = [&nbd::FLAGS[..], &begins].concat();
+    let starts_tls = [&nbd::FLAGS[..], &nbd::option(5, &[])].concat();
     while !bytes.is_over() {
         let at = usize::from(bytes.next()) % 2;
         match bytes.next() % 8 {
             0 if encrypts && bytes.next() % 4 > 0 => {
                 crowd.send(at, &starts_tls);
-                crowd.send(at, begins);
+                crowd.send(at, &begins);
             }
             0 => crowd.send(at, &hello),
             1 => {
                 let data = bytes.some(40);
-                let mut option = [b"IHAVEOPT\0\0\0", &[bytes.next() % 13][..]].concat();
-                option.extend_from_slice(&(data.len() as u32).to_be_bytes());
-                option.extend_from_slice(&data);
+                let option = nbd::option(u32::from(bytes.next() % 13), &data);
                 crowd.send(at, &option);
             }
             2 => {
@@ -287,27 +282,20 @@ pub fn nbd(script: &[u8]) {
     crowd.finish();
     if encrypts {
         crowd.send(0, &starts_tls);
-        crowd.send(0, begins);
+        crowd.send(0, &begins);
     } else {
         crowd.send(0, &hello);
     }
-    crowd.said(0);
-    let magic = 0x2560_9513u32.to_be_bytes();
-    let mut read = [&magic[..], &[0; 20], &512u32.to_be_bytes()].concat();
-    read[15] = 9;
-    crowd.send(0, &read);
-    assert_eq!(crowd.said(0).len(), 16 + 512);
+    crowd.output(0);
+    crowd.send(0, &nbd::request(0, 0, 0, 512));
+    assert_eq!(crowd.output(0).len(), 16 + 512);
 }
 
 fn nbd_request(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let (flags, kind) = (bytes.next() % 32, bytes.next() % 9);
     let offset = u64::from(bytes.two()) * bytes.pick(&[1, 512, 512, 1 << 48]);
     let length = u32::from(bytes.next()) * bytes.pick(&[0, 1, 512, 512, 1 << 20, 1 << 24]);
-    let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
-    request.extend_from_slice(&[0, flags, 0, kind]);
-    request.extend_from_slice(b"a cookie");
-    request.extend_from_slice(&offset.to_be_bytes());
-    request.extend_from_slice(&length.to_be_bytes());
+    let mut request = nbd::request(kind.into(), flags.into(), offset, length);
     if kind == 1 && length <= 1 << 16 {
         request.resize(28 + length as usize, bytes.next());
     }
@@ -385,10 +373,10 @@ pub fn nvme_tcp(script: &[u8]) {
         assert!(open <= 2 && open + counts.closed <= 3, "{counts:?}");
     }
     associate(&mut crowd);
-    crowd.said(1);
+    crowd.output(1);
     let read = Entry::new(2, 5).blocks(1, 2).pointer(0x5a, 0, 1024);
     crowd.send(1, &read.alone());
-    let data = host::fetched(&host::said(&crowd.said(1)));
+    let data = host::fetched(&host::units(&crowd.output(1)));
     assert_eq!(data.expect("data").len(), 1024);
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::host::{
-    Capsule, ENABLED, Entry, Said, completed, configure, connect, connect_data, fetched, initialize, said,
+    Capsule, ENABLED, Entry, Unit, completed, configure, connect, connect_data, fetched, initialize, units,
 };
 use crate::memory_drive::{Memory, sent};
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
@@ -79,30 +79,30 @@ impl Scene {
     }
 
     /// Sends bytes, lets the drive answer, and gives what came back.
-    pub fn send(&mut self, at: usize, bytes: &[u8]) -> Vec<Said> {
+    pub fn send(&mut self, at: usize, bytes: &[u8]) -> Vec<Unit> {
         let mut all = self.receive(at, bytes);
         all.extend(self.answers(at));
         all
     }
 
     /// Sends bytes, and the drive answers none of its commands yet.
-    pub fn receive(&mut self, at: usize, bytes: &[u8]) -> Vec<Said> {
+    pub fn receive(&mut self, at: usize, bytes: &[u8]) -> Vec<Unit> {
         let mut out = Vec::new();
         let session = &mut self.sessions[at];
         let received = (self.nvme).received(session, bytes, &mut out, &mut self.drive);
         self.then = received.then;
         let ended = matches!(received.then, Then::Ends(_));
         assert!(ended || received.consumed == bytes.len(), "{received:?}");
-        said(&out)
+        units(&out)
     }
 
-    pub fn answers(&mut self, at: usize) -> Vec<Said> {
+    pub fn answers(&mut self, at: usize) -> Vec<Unit> {
         let mut out = Output::default();
         while let Some(answer) = self.drive.due.pop_front() {
             let session = &mut self.sessions[at];
             self.nvme.answer(session, answer, &mut out, &self.drive);
         }
-        said(&sent(out, &self.drive))
+        units(&sent(out, &self.drive))
     }
 
     /// The status and result of a command without data.
@@ -116,15 +116,15 @@ impl Scene {
         (status, result)
     }
 
-    pub fn tick(&mut self, at: usize, after: Duration) -> (Option<End>, Vec<Said>) {
+    pub fn tick(&mut self, at: usize, after: Duration) -> (Option<End>, Vec<Unit>) {
         let mut out = Vec::new();
         let (session, now) = (&mut self.sessions[at], self.start + after);
         let end = self.nvme.tick(session, now, &mut out, &self.drive);
-        (end, said(&out))
+        (end, units(&out))
     }
 
     /// What the admin queue says unasked: the number and result of an event.
-    pub fn told(&mut self) -> Option<(u16, u64)> {
+    pub fn next_event(&mut self) -> Option<(u16, u64)> {
         match self.tick(0, Duration::ZERO).1[..] {
             [] => None,
             ref said => {

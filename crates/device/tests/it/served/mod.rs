@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use crate::drives::is_all;
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
@@ -159,4 +160,87 @@ pub fn trim_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
 
 pub fn zeroes_of(offset_bytes: u64, length_bytes: u32) -> Request<'static> {
     Request::WriteZeroes { offset_bytes, length_bytes }
+}
+
+/// Clients, each on a thread and at 2 MiB of its own, that read what they wrote with data of many lengths.
+pub fn read_what_they_wrote(clients: u64, connect: impl Fn(u64) -> Client) {
+    std::thread::scope(|scope| {
+        for number in 0..clients {
+            let mut client = connect(number);
+            scope.spawn(move || {
+                for turn in 0..50 {
+                    let offset_bytes = (number << 21) + turn * 512;
+                    let data = vec![(number * 31 + turn + 1) as u8; 512 * (turn as usize * 7 + 1)];
+                    client.call(write_of(offset_bytes, &data, false)).expect("a write");
+                    let read = client.call(read_of(offset_bytes, data.len() as u32)).expect("a read");
+                    assert!(read == data, "client {number}, turn {turn}");
+                }
+                client.disconnect().expect("an open connection");
+            });
+        }
+    });
+}
+
+/// Ranges of many lengths are read as they were written.
+pub fn read_what_it_wrote(queue: &mut impl Initiator, ranges: &[(u64, u32)]) {
+    for &(at, length) in ranges {
+        let data: Vec<u8> = (0..length).map(|byte| (byte / 7 + length) as u8).collect();
+        queue.call(write_of(at, &data, false)).expect("a write");
+        assert!(queue.call(read_of(at, length)).expect("a read") == data, "{length} bytes at {at}");
+    }
+}
+
+/// A write of whole pages of 4 KiB.
+#[derive(Clone)]
+pub struct PageWrite {
+    pub from: u64,
+    pub pages: u64,
+    pub value: u8,
+    pub fua: bool,
+}
+
+impl PageWrite {
+    pub fn submit(&self, client: &mut dyn Initiator, tag: u16) {
+        let data = vec![self.value; self.pages as usize * 4096];
+        client.submit(tag, write_of(self.from * 4096, &data, self.fua));
+    }
+
+    pub fn call(&self, client: &mut dyn Initiator) {
+        self.submit(client, 0);
+        client.push().expect("a drive that serves");
+        client.reap(&mut |done| assert_eq!(done.error, 0)).expect("an answer");
+    }
+}
+
+/// What each page may hold after a power loss or a kill: what is durable for certain, and all that was written since.
+pub struct PageHistory {
+    pub pages: Vec<Vec<u8>>,
+    latest: u8,
+}
+
+impl PageHistory {
+    /// That of a drive of zeroes.
+    pub fn new(pages: u64) -> Self {
+        Self { pages: vec![vec![0]; pages as usize], latest: 0 }
+    }
+
+    /// A write with another value than those before it.
+    pub fn begin(&mut self, from: u64, pages: u64, fua: bool) -> PageWrite {
+        self.latest = self.latest % 255 + 1;
+        let write = PageWrite { from, pages, value: self.latest, fua };
+        self.pages[from as usize..(from + pages) as usize].iter_mut().for_each(|page| page.push(write.value));
+        write
+    }
+
+    pub fn is_durable(&mut self, write: &PageWrite) {
+        self.pages[write.from as usize..(write.from + write.pages) as usize].fill(vec![write.value]);
+    }
+
+    /// A page that was read after the loss: from now on it is the only content that is allowed.
+    pub fn check(&mut self, page: usize, data: &[u8]) {
+        let (value, allowed) = (data[0], &mut self.pages[page]);
+        assert!(is_all(data, value), "page {page} is torn");
+        assert!(allowed.contains(&value), "{page}: {value} of {allowed:?}");
+        *allowed = vec![value];
+    }
 }
