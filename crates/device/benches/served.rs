@@ -32,7 +32,7 @@ fn drive(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> Emu
     let buffer = BufferOptions { policy: case.policy.into(), ..BufferOptions::default() };
     let model = Model::new(case.model, SIZE_BYTES, &Geometry::default(), &buffer, u64::MAX);
     let path = folder.path().join("backing");
-    let backing = case.backed.then(|| Backing::open(&path, Some(SIZE_BYTES), false).expect("a file"));
+    let backing = case.backed.then(|| Backing::open(&path, Some(SIZE_BYTES), 0, false).expect("a file"));
     let facts = DriveInfo { size_bytes: SIZE_BYTES, ..DriveInfo::default() };
     let mut store = Store::new(SIZE_BYTES, backing).expect("memory");
     store.grant().expect("memory");

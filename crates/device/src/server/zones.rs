@@ -52,7 +52,7 @@ pub(super) fn open(
     if let Ok(about) = std::fs::metadata(path) {
         size_of(path, about.len(), geometry.is_some())?;
     }
-    Backing::open_with_table(path, Some(size_bytes), table_bytes, options.read_only)
+    Backing::open(path, Some(size_bytes), table_bytes, options.read_only)
 }
 
 /// The size of the drive in a backing file of this length, which has zones if one with zones is wanted.

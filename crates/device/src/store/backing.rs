@@ -28,18 +28,9 @@ pub struct Backing {
 
 impl Backing {
     /// Opens a file and locks it: one server at a time writes it, or any number read it. A file that
-    /// is not there or empty is made, sparse, of `size_bytes`; else they must agree.
-    pub fn open(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<Self, Error> {
-        Self::open_with_table(path, size_bytes, 0, read_only)
-    }
-
-    /// The same, for a file that has a table of `table_bytes` behind the content.
-    pub fn open_with_table(
-        path: &Path,
-        size_bytes: Option<u64>,
-        table_bytes: u64,
-        read_only: bool,
-    ) -> Result<Self, Error> {
+    /// is not there or empty is made, sparse, of `size_bytes`; else they must agree. A table of `table_bytes`, or
+    /// none, is behind the content.
+    pub fn open(path: &Path, size_bytes: Option<u64>, table_bytes: u64, read_only: bool) -> Result<Self, Error> {
         let wrong = |what: String| Error::Backing { path: path.to_owned(), what };
         let file = OpenOptions::new()
             .read(true)

@@ -83,22 +83,22 @@ fn a_new_file_is_sparse_and_private_and_trims_make_holes() {
 }
 
 fn refusal(path: &Path, size_bytes: Option<u64>, read_only: bool) -> String {
-    Backing::open(path, size_bytes, read_only).err().expect("a refusal").to_string()
+    Backing::open(path, size_bytes, 0, read_only).err().expect("a refusal").to_string()
 }
 
 #[test]
 fn one_server_at_a_time_has_the_file() {
     let (_folder, path) = place();
-    let first = Backing::open(&path, Some(65536), false).expect("a file");
+    let first = Backing::open(&path, Some(65536), 0, false).expect("a file");
     for read_only in [false, true] {
         let error = refusal(&path, None, read_only);
         assert!(error.contains("served by another process"), "{error}");
     }
     drop(first);
-    let readers = [0; 2].map(|_| Backing::open(&path, None, true).expect("readers"));
+    let readers = [0; 2].map(|_| Backing::open(&path, None, 0, true).expect("readers"));
     refusal(&path, None, false);
     drop(readers);
-    assert_eq!(Backing::open(&path, None, false).expect("a file").size_bytes(), 65536);
+    assert_eq!(Backing::open(&path, None, 0, false).expect("a file").size_bytes(), 65536);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_drive_over_a_file_that_is_only_read_refuses_writes() {
     let (_folder, path) = place();
     let setup = setup("none", "none");
     fs::write(&path, vec![5; setup.size_bytes() as usize]).expect("a file");
-    let mut bench = Bench::over(&setup, Some(Backing::open(&path, None, true).expect("a file")));
+    let mut bench = Bench::over(&setup, Some(Backing::open(&path, None, 0, true).expect("a file")));
     bench.write(0, &[1; 512]);
     bench.ask(Op::Trim, 0, 512);
     bench.ask(Op::Read, 0, 512);
@@ -243,7 +243,7 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
     let (_folder, path) = place();
     let setup = Setup { pages: 256, ..Setup::of("reference", "lru") };
     let geometry = setup.geometry().with("endurance", 2);
-    let backing = Backing::open(&path, Some(setup.size_bytes()), false).expect("a file");
+    let backing = Backing::open(&path, Some(setup.size_bytes()), 0, false).expect("a file");
     let mut bench = Bench::with(&setup, &geometry, Some(backing));
     let mut page = 0;
     while !bench.drive.trouble().worn_out {

@@ -208,7 +208,7 @@ fn the_counts_add_up() {
 
 #[test]
 fn a_drive_that_is_worn_out_can_be_read() {
-    let setup = Setup::of_pages(512);
+    let setup = Setup { pages: 512, ..Setup::default() };
     let geometry = setup.geometry().with("endurance", 3);
     let mut bench = Bench::with(&setup, &geometry, None);
     let mut written = 0_u64;

@@ -32,7 +32,7 @@ fn zoned(setup: &Setup) -> Bench {
 /// A drive with zones over a file, as it is served.
 fn backed(setup: &Setup, path: &Path) -> Bench {
     let geometry = geometry(setup);
-    let backing = Backing::open_with_table(path, Some(setup.size_bytes()), geometry.table_bytes(), false);
+    let backing = Backing::open(path, Some(setup.size_bytes()), geometry.table_bytes(), false);
     let backing = backing.expect("a backing file");
     let zones = match backing.table().expect("a table") {
         None => Zones::new(geometry),
@@ -253,7 +253,7 @@ fn counts(bench: &Bench) -> ZoneCounts {
 
 /// The write amplification of `rounds` zones of so many pages, each reset and written again in random order.
 fn amplification(zone_pages: u64, rounds: u64) -> f64 {
-    let setup = Setup::of_pages(4096);
+    let setup = Setup { pages: 4096, ..Setup::default() };
     let options = ZoneOptions { zone_bytes: zone_pages * 4096, ..ZoneOptions::default() };
     let zones = ZoneGeometry::new(&options, setup.size_bytes(), 512, 4096, 1 << 20).expect("zones");
     let mut bench = Bench::with(&setup, &flash(&setup), None);
@@ -281,7 +281,7 @@ fn write_amplification(bench: &Bench) -> f64 {
 
 #[test]
 fn zones_of_whole_erase_blocks_hardly_amplify_writes() {
-    let setup = Setup::of_pages(4096);
+    let setup = Setup { pages: 4096, ..Setup::default() };
     let mut plain = Bench::with(&setup, &flash(&setup), None);
     let mut chance = SplitMix64(1);
     for _ in 0..16_384 {
@@ -296,7 +296,7 @@ fn zones_of_whole_erase_blocks_hardly_amplify_writes() {
 
 /// A drive of 256 zones, all of which are full: a reset of all is more than is trimmed at once.
 fn full() -> Bench {
-    let mut bench = zoned(&Setup::of_pages(4096));
+    let mut bench = zoned(&Setup { pages: 4096, ..Setup::default() });
     for zone in 0..256 {
         bench.write(zone * ZONE, &vec![1; CAPACITY as usize]);
     }

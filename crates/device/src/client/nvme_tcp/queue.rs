@@ -5,7 +5,7 @@ use std::io;
 use super::Channel;
 use super::admin::ended;
 use super::channel::nonsense;
-use crate::client::nvme::{Data, Entry, IN_CAPSULE, IN_UNITS, encode};
+use crate::client::nvme::{Data, IN_CAPSULE, IN_UNITS, encode};
 use crate::client::{Completion, Initiator, Request};
 use crate::transport::nvme_tcp::pdu::{IN_CAPSULE_BYTES, flag, kind, u16_at, u32_at};
 
@@ -22,12 +22,6 @@ pub struct Queue {
 impl Queue {
     pub(super) fn new(channel: Channel, namespace: u32, size_bytes: u64, block_bytes: u32) -> Self {
         Self { channel, namespace, size_bytes, block_bytes, kept: Vec::new() }
-    }
-
-    /// Keeps a command to be sent as it is.
-    pub fn command(&mut self, entry: &Entry, data: &[u8]) {
-        kept(&mut self.kept, u16_at(&entry.0, 2)).clear();
-        self.channel.command(entry, data);
     }
 
     /// Takes the next unit, if it is there: whether it was, and completed a command.

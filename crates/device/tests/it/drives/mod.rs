@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_block::SplitMix64;
 use ioassay_device::clock::Clock;
-use ioassay_device::command::Answer;
-use ioassay_device::command::{Drive, DriveInfo};
+use ioassay_device::command::{Answer, Drive, DriveInfo};
 use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::Geometry;
 use ioassay_device::model::Model;
@@ -42,10 +41,6 @@ impl Setup {
         Self { model, policy, ..Self::default() }
     }
 
-    pub fn of_pages(pages: u64) -> Self {
-        Self { pages, ..Self::default() }
-    }
-
     pub fn size_bytes(&self) -> u64 {
         self.pages * PAGE
     }
@@ -69,10 +64,6 @@ impl Setup {
             mode: BufferMode::Inline,
             ..BufferOptions::default()
         }
-    }
-
-    pub fn facts(&self) -> DriveInfo {
-        DriveInfo { size_bytes: self.size_bytes(), ..DriveInfo::default() }
     }
 }
 
@@ -109,7 +100,7 @@ impl Bench {
     }
 
     pub fn backed(setup: &Setup, path: &Path) -> Self {
-        Self::over(setup, Some(Backing::open(path, Some(setup.size_bytes()), false).expect("a backing file")))
+        Self::over(setup, Some(Backing::open(path, Some(setup.size_bytes()), 0, false).expect("a backing file")))
     }
 
     pub fn over(setup: &Setup, backing: Option<Backing>) -> Self {
@@ -120,8 +111,8 @@ impl Bench {
         let clock = Arc::new(AtomicU64::new(0));
         let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX);
         let model = model.expect("a model");
-        let mut facts = setup.facts();
-        facts.read_only = backing.as_ref().is_some_and(Backing::read_only);
+        let read_only = backing.as_ref().is_some_and(Backing::read_only);
+        let facts = DriveInfo { size_bytes: setup.size_bytes(), read_only, ..DriveInfo::default() };
         let store = Store::new(setup.size_bytes(), backing).expect("a store");
         let of_clock = Clock::Set(Arc::clone(&clock));
         Self {
