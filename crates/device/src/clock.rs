@@ -1,4 +1,4 @@
-//! The time of a served drive: picoseconds since it was started.
+//! The time of a served drive: picoseconds since it was started. It knows no calendar, and never goes back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What transports and drive exchange.
+//! Commands, answers and facts that transports and drive exchange, without the bytes of any protocol.
 
 use std::ops::Range;
 

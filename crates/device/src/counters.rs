@@ -1,4 +1,4 @@
-//! Counters of the commands of a drive.
+//! Counters of the commands of a drive. Flash and the write buffer are counted by the simulation.
 
 use ioassay_stats::Histogram;
 use serde::Serialize;
@@ -72,7 +72,7 @@ pub struct CommandCounters<D = Histogram> {
 }
 
 impl<D> CommandCounters<D> {
-    /// The same counters with another form of distributions.
+    /// These counters with another form of distributions.
     pub(crate) fn map<E>(&self, of: impl Fn(&D) -> E) -> CommandCounters<E> {
         CommandCounters {
             reads: self.reads.map(&of),

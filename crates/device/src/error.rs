@@ -1,4 +1,4 @@
-//! Why a drive cannot be served.
+//! Why a drive cannot be served. A command that fails has a [`Status`](crate::Status) and no error.
 
 use std::path::PathBuf;
 

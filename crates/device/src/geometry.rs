@@ -33,7 +33,7 @@ impl Geometry {
         Ok(spec)
     }
 
-    /// The same with one option more.
+    /// These options and one more.
     pub fn with(mut self, name: &str, given: impl Into<Given>) -> Self {
         self.0.insert(name.to_owned(), given.into());
         self

@@ -133,7 +133,7 @@ impl Model {
         &self.simulation
     }
 
-    /// The same, to take its counters or to cut its power.
+    /// The simulated drive, to take its counters or to cut its power.
     pub fn simulation_mut(&mut self) -> &mut OnlineDrive {
         &mut self.simulation
     }

@@ -1,4 +1,4 @@
-//! The drive's report on itself, as JSON. Every key carries its unit.
+//! The drive's report on itself, as JSON. Every key carries its unit. Tables and sentences are made of it elsewhere.
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::OnlineDrive;
@@ -24,7 +24,7 @@ pub struct BufferReport {
 }
 
 impl BufferReport {
-    /// That of a drive; all is 0 where it has none.
+    /// The report on the buffer of a drive; all is 0 without a buffer.
     pub fn of(drive: &OnlineDrive) -> Self {
         let tally = drive.tally();
         Self {
@@ -50,7 +50,7 @@ pub struct MappingReport {
 }
 
 impl MappingReport {
-    /// That of a drive; `None` where the memory holds the whole mapping.
+    /// The report on the mapping cache of a drive; `None` where the memory holds the whole mapping.
     pub fn of(drive: &OnlineDrive) -> Option<Self> {
         let (spec, tally) = (drive.drive().spec(), drive.tally());
         let entries = spec.controller.as_ref()?.cached_entries(spec);

@@ -1,4 +1,4 @@
-//! Aborting commands that are not done yet.
+//! Aborting commands that are not done yet, because a host asks for it. A connection that ends aborts nothing.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! One fault: what it does, and to which commands.
+//! One fault: what it does, and to which commands. The module above counts, and decides when it strikes.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub enum Kind {
     Stuck,
     /// The controller resets: connections end, and what is in flight fails.
     ControllerReset,
-    /// The same, and no client reaches the drive for `down_us`.
+    /// The controller resets, and no client reaches the drive for `down_us`.
     LinkLoss,
     /// A region at the end of its life: pages refuse writes after `endurance` of them, reads take `delay_us` longer.
     Worn,

@@ -1,4 +1,4 @@
-//! The event loop: one thread polls transports, advances the model and answers.
+//! The event loop: one thread polls transports, advances the model and answers. It knows no protocol.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};

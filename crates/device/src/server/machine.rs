@@ -1,4 +1,4 @@
-//! The machine that the server runs on: memory, processors, signals.
+//! The machine that the server runs on: memory, processors, signals. Nothing is changed but this process.
 #![allow(unsafe_code)]
 
 use std::fs;

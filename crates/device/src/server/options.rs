@@ -1,4 +1,4 @@
-//! The options of a server, and its report when the drive is ready.
+//! The options of a server, and its report when the drive is ready. Values are checked where a drive is made of them.
 
 use std::path::PathBuf;
 
@@ -112,7 +112,7 @@ pub struct TransportReport {
     pub interface: Option<&'static str>,
     /// Its overhead at queue depth 1, nanoseconds, which is subtracted from the model's time.
     pub floor_ns: Option<u64>,
-    /// The same when the answer takes as long as a read of the model, so that the client may sleep. It
+    /// Its overhead when the answer takes as long as a read of the model, so that the client may sleep. It
     /// is subtracted where a command is the only one in flight.
     pub alone_ns: Option<u64>,
     pub connections: usize,

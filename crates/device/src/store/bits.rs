@@ -1,4 +1,4 @@
-//! A bit for each unit of the content.
+//! A bit for each unit of the content. Runs of bits are found, and nothing is counted.
 
 use std::ops::Range;
 

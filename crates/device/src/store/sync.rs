@@ -1,5 +1,5 @@
 //! Makes the backing file durable, in a thread of its own: `fdatasync` takes as long as the disk
-//! wants, and nobody else is to wait for it.
+//! wants, and nobody else is to wait for it. It writes nothing itself.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! The sizes and limits of zones.
+//! The sizes and limits of zones. Which zone is in which state is not known here.
 
 use serde::Deserialize;
 

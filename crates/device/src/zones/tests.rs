@@ -1,4 +1,5 @@
-//! What resets, wear and power losses leave of zones, and random steps beside a plain model that is written from the specification's tables alone.
+//! What resets, wear and power losses leave of zones, and random steps compared with a plain model that is written
+//! from the specification's tables alone.
 
 use proptest::prelude::*;
 
