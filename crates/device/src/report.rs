@@ -99,7 +99,7 @@ impl Snapshot {
     }
 }
 
-/// All that a report says besides the commands of all namespaces.
+/// All that a report says in addition to the commands of all namespaces.
 #[derive(Debug, Clone, Serialize)]
 pub struct DriveState {
     pub schema: u32,

@@ -1,4 +1,4 @@
-//! Aborting commands that are not done yet, because a host asks for it. A connection that ends aborts nothing.
+//! Aborting commands that are not done yet. What the model has begun of them is done all the same.
 
 use std::cmp::Reverse;
 
