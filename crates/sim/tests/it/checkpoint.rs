@@ -1,8 +1,7 @@
 //! A run that was saved and continued has the results of a run without the break.
 
-use crate::loads::{Chance, Unsaid, buffer_spec, counts, each, flush, request, setup};
-use crate::loads::{simulated, with};
-use ioassay_block::{Kind, Request, Source};
+use crate::loads::{Chance, Mix, Unsaid, buffer_spec, counts, mixed, setup, simulated, with};
+use ioassay_block::{Request, Source};
 use ioassay_sim::drive::{Controller, Folding, GcPolicy, Overlap, Pool, SlcOptions, Spec, WearLevelling};
 use ioassay_sim::engine::{
     BufferMode, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries, WriteBehind,
@@ -13,21 +12,9 @@ use proptest::prelude::*;
 
 /// Requests of all kinds, some of them at the same time.
 fn load(spec: &Spec, seed: u64, requests: u32, gap_us: u32, only_writes: bool) -> Vec<Request> {
-    let mut chance = Chance(seed);
-    let mut at_ns = 0;
-    each(requests.into(), |_| {
-        at_ns += 1000 * u64::from(chance.below(gap_us + 1)) * u64::from(chance.below(3));
-        let kind = match chance.below(20) {
-            _ if only_writes => Kind::Write,
-            0 => return flush(at_ns),
-            1 => Kind::Trim,
-            2..8 => Kind::Read,
-            _ => Kind::Write,
-        };
-        let pages = 1 + chance.below(6);
-        let page = chance.below(spec.pages() - pages + 1);
-        request(kind, at_ns, u64::from(page), u64::from(pages))
-    })
+    let kinds = if only_writes { [0; 3] } else { [1, 1, 6] };
+    let mix = Mix { kinds, gap_ns: 1000 * gap_us, burst: 2, most_pages: 6, parts: false };
+    mixed(&mut Chance(seed), spec.pages(), requests, mix)
 }
 
 prop_compose! {
@@ -94,7 +81,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn controlled_specs()(
+    pub fn controlled_specs()(
         elements in prop_oneof![Just(1_u32), Just(3), Just(8)], planes in 1_u32..3, blocks in 20_u32..28,
         units in 1_u32..4, cost_benefit: bool, copy_back: bool, mut controller in controllers(),
         region in 0_u64..3, dynamic: bool, folding in 0_usize..3, idle_us in 0_u64..100, fill in 0_u64..4,

@@ -1,11 +1,11 @@
 //! Writes that wait for nothing but the drive are run as a stream of times, all else by events:
 //! both give the same, wherever both can run.
 
-use crate::loads::{self, Chance, Unsaid, buffer, drive, each, plain, same_drive, same_tally};
-use crate::loads::{with, write};
+use crate::checkpoint;
+use crate::loads::{self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain, same_drive, same_tally, with, write};
 use crate::threads::Threads;
 use ioassay_block::Request;
-use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec};
+use ioassay_sim::drive::{Drive, Overlap, Spec};
 use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, WriteBuffer, run, run_with};
 use proptest::prelude::*;
 
@@ -13,58 +13,32 @@ use proptest::prelude::*;
 struct Load {
     seed: u64,
     requests: u32,
-    /// Mean gap between bursts, and requests of a burst.
-    gap_ns: u32,
-    burst: u32,
-    pages: u32,
+    mix: Mix,
 }
 
 impl Load {
+    fn new(seed: u64, requests: u32, gap_ns: u32, burst: u32, most_pages: u32) -> Self {
+        Self { seed, requests, mix: Mix { kinds: [0; 3], gap_ns, burst, most_pages, parts: true } }
+    }
+
     fn requests(self, spec: &Spec) -> Vec<Request> {
-        let mut chance = Chance(self.seed);
-        let mut at_ns = 0;
-        each(self.requests.into(), |number| {
-            if number % u64::from(self.burst) == 0 {
-                at_ns += u64::from(chance.below(2 * self.gap_ns + 1));
-            }
-            let pages = 1 + chance.below(self.pages);
-            let page = chance.below(spec.pages() - pages + 1);
-            Request {
-                // Parts of pages too.
-                length_bytes: u64::from(pages) * 4096 - 512 * u64::from(chance.below(8)),
-                ..write(at_ns, u64::from(page), u64::from(pages))
-            }
-        })
+        mixed(&mut Chance(self.seed), spec.pages(), self.requests, self.mix)
     }
 }
 
 prop_compose! {
     fn loads()(seed: u64, requests in 1_u32..600, gap_us in 0_u32..400, burst in 1_u32..30, pages in 1_u32..9)
-        -> Load { Load { seed, requests, gap_ns: 1000 * gap_us, burst, pages } }
+        -> Load { Load::new(seed, requests, 1000 * gap_us, burst, pages) }
 }
 
-prop_compose! {
-    fn specs()(
-        elements in prop_oneof![Just(1_u32), Just(3), Just(8)], planes in 1_u32..4,
-        blocks in 8_u32..16, pages_per_block in 3_u32..9, free_channel: bool,
-        plane_pool: bool, cost_benefit: bool, copy_back: bool,
-    ) -> Spec {
-        Spec {
-            elements,
-            dies: 1,
-            planes,
-            blocks_per_plane: blocks,
-            pages_per_block,
-            reserve: 0.5,
-            min_free: 0.126,
-            channel_ps_per_sector: if free_channel { 0 } else { 238_400 },
-            pool: if plane_pool { Pool::Plane } else { Pool::Element },
-            gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
-            copy_back,
-            endurance: 0,
-            ..Spec::default()
-        }
-    }
+/// Drives without overlap and with one channel: only those are run as a stream.
+fn specs() -> impl Strategy<Value = Spec> {
+    (checkpoint::specs(), any::<bool>()).prop_map(|(spec, free_channel)| Spec {
+        channels: 1,
+        overlap: Overlap::Off,
+        channel_ps_per_sector: if free_channel { 0 } else { 238_400 },
+        ..spec
+    })
 }
 
 const POLICIES: [&str; 5] = ["none", "fifo", "lru", "epo", "idle-cold"];
@@ -173,7 +147,7 @@ fn same_by_threads(
 #[test]
 fn long_loads_are_the_same_by_several_threads() {
     let spec = loads::reference(48);
-    let load = Load { seed: 5, requests: 200_000, gap_ns: 40_000, burst: 3, pages: 2 };
+    let load = Load::new(5, 200_000, 40_000, 3, 2);
     same_by_threads(&spec, &load.requests(&spec), "none", &plain(), 2).expect("the same");
 }
 

@@ -1,6 +1,6 @@
 //! An SLC region keeps every page, whatever happens meanwhile: requests, discards, power loss, folding.
 
-use crate::loads::{Chance, Live, drive, each, flush, read, request, write};
+use crate::loads::{Chance, Live, Mix, drive, flush, mixed};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Controller, Spec};
 use ioassay_sim::{Preconditioning, precondition};
@@ -52,21 +52,9 @@ fn specs() -> impl Strategy<Value = Spec> {
 }
 
 /// Reads, writes, discards and flushes of a few pages.
-fn load(spec: &Spec, chance: &mut Chance, count: u64) -> Vec<Request> {
-    let pages = spec.pages();
-    let mut at_ns = 0;
-    each(count, |_| {
-        at_ns += u64::from(chance.below(400_000)) * u64::from(chance.below(8) / 4);
-        let first = chance.below(pages);
-        let length = u64::from(1 + chance.below(8.min(pages - first)));
-        let first = u64::from(first);
-        match chance.below(20) {
-            0 => flush(at_ns),
-            1 => request(Kind::Trim, at_ns, first, length),
-            2..=6 => read(at_ns, first, length),
-            _ => write(at_ns, first, length),
-        }
-    })
+fn load(spec: &Spec, chance: &mut Chance, count: u32) -> Vec<Request> {
+    let mix = Mix { kinds: [1, 1, 5], gap_ns: 200_000, burst: 2, most_pages: 8, parts: false };
+    mixed(chance, spec.pages(), count, mix)
 }
 
 /// Serves requests to their end, with a look at all tables on the way.

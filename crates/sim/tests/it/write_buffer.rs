@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::loads::{self, Chance, each, flush, inline, plain, read, reference, small, tally};
-use crate::loads::{try_tally, with, write};
+use crate::loads::{
+    Chance, Mix, each, flush, inline, mixed, plain, read, reference, small, tally, try_tally, with, write,
+};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Overlap, Spec};
 use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler, Tally};
@@ -156,20 +157,8 @@ proptest! {
         let name = POLICIES[policy].name;
         let overlap = [Overlap::Off, Overlap::Dies, Overlap::Planes][overlap as usize];
         let spec = Spec { overlap, channels, dies: 2, read_priority: seed % 2 == 0, ..small() };
-        let mut chance = Chance(seed);
-        let mut at_ns = 0;
-        let load = each(300, |_| {
-            at_ns += u64::from(chance.below(1000 * gap_us + 1));
-            let pages = 1 + chance.below(4);
-            let page = chance.below(spec.pages() - pages);
-            let kind = match chance.below(20) {
-                0 => return flush(at_ns),
-                1 => Kind::Trim,
-                2..8 => Kind::Read,
-                _ => Kind::Write,
-            };
-            loads::request(kind, at_ns, u64::from(page), u64::from(pages))
-        });
+        let mix = Mix { kinds: [1, 1, 6], gap_ns: 500 * gap_us, burst: 1, most_pages: 4, parts: false };
+        let load = mixed(&mut Chance(seed), spec.pages(), 300, mix);
         let options = RunOptions {
             issue_mode: if closed == 0 { IssueMode::OpenLoop } else { IssueMode::ClosedLoop(closed) },
             window: windowed.then_some(3),

@@ -63,6 +63,43 @@ pub fn each(count: u64, of: impl FnMut(u64) -> Request) -> Vec<Request> {
     (0..count).map(of).collect()
 }
 
+/// What random requests are like.
+#[derive(Debug, Clone, Copy)]
+pub struct Mix {
+    /// Flushes, discards and reads of twenty requests; the others are writes.
+    pub kinds: [u32; 3],
+    /// Mean gap between bursts, and requests of a burst.
+    pub gap_ns: u32,
+    pub burst: u32,
+    pub most_pages: u32,
+    /// Whether reads and writes may begin and end within a page.
+    pub parts: bool,
+}
+
+/// Random requests to the first `pages` pages of a drive.
+pub fn mixed(chance: &mut Chance, pages: u32, requests: u32, mix: Mix) -> Vec<Request> {
+    let mut at_ns = 0;
+    each(requests.into(), |number| {
+        if number % u64::from(mix.burst) == 0 {
+            at_ns += u64::from(chance.below(2 * mix.gap_ns + 1));
+        }
+        let length = 1 + chance.below(mix.most_pages);
+        let first = chance.below(pages - length + 1);
+        let [flushes, discards, reads] = mix.kinds;
+        let kind = match chance.below(20) {
+            number if number < flushes => return flush(at_ns),
+            number if number < flushes + discards => Kind::Trim,
+            number if number < flushes + discards + reads => Kind::Read,
+            _ => Kind::Write,
+        };
+        let cut_sectors = if mix.parts && kind != Kind::Trim { u64::from(chance.below(8)) } else { 0 };
+        with(request(kind, at_ns, first.into(), length.into()), |one| {
+            one.offset_bytes += 512 * (cut_sectors / 2);
+            one.length_bytes -= 512 * cut_sectors;
+        })
+    })
+}
+
 /// Requests that do not say whether all of them are writes: they go the long way.
 pub struct Unsaid<'a>(pub &'a [Request]);
 
