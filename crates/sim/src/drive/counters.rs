@@ -24,38 +24,33 @@ pub struct Counters {
     pub folded_pages: u64,
 }
 
+/// Adds or subtracts two sets of counters, each by each.
+macro_rules! each_by_each {
+    ($left:ident $operator:tt $right:ident) => {
+        Counters {
+            written_pages: $left.written_pages $operator $right.written_pages,
+            read_pages: $left.read_pages $operator $right.read_pages,
+            trimmed_pages: $left.trimmed_pages $operator $right.trimmed_pages,
+            moved_pages: $left.moved_pages $operator $right.moved_pages,
+            summary_pages: $left.summary_pages $operator $right.summary_pages,
+            collected_blocks: $left.collected_blocks $operator $right.collected_blocks,
+            erases: $left.erases $operator $right.erases,
+            levellings: $left.levellings $operator $right.levellings,
+            dead_blocks: $left.dead_blocks $operator $right.dead_blocks,
+            slc_pages: $left.slc_pages $operator $right.slc_pages,
+            folded_pages: $left.folded_pages $operator $right.folded_pages,
+        }
+    };
+}
+
 impl Counters {
     pub fn plus(self, other: Self) -> Self {
-        Self {
-            written_pages: self.written_pages + other.written_pages,
-            read_pages: self.read_pages + other.read_pages,
-            trimmed_pages: self.trimmed_pages + other.trimmed_pages,
-            moved_pages: self.moved_pages + other.moved_pages,
-            summary_pages: self.summary_pages + other.summary_pages,
-            collected_blocks: self.collected_blocks + other.collected_blocks,
-            erases: self.erases + other.erases,
-            levellings: self.levellings + other.levellings,
-            dead_blocks: self.dead_blocks + other.dead_blocks,
-            slc_pages: self.slc_pages + other.slc_pages,
-            folded_pages: self.folded_pages + other.folded_pages,
-        }
+        each_by_each!(self + other)
     }
 
     /// The counts since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
-        Self {
-            written_pages: self.written_pages - earlier.written_pages,
-            read_pages: self.read_pages - earlier.read_pages,
-            trimmed_pages: self.trimmed_pages - earlier.trimmed_pages,
-            moved_pages: self.moved_pages - earlier.moved_pages,
-            summary_pages: self.summary_pages - earlier.summary_pages,
-            collected_blocks: self.collected_blocks - earlier.collected_blocks,
-            erases: self.erases - earlier.erases,
-            levellings: self.levellings - earlier.levellings,
-            dead_blocks: self.dead_blocks - earlier.dead_blocks,
-            slc_pages: self.slc_pages - earlier.slc_pages,
-            folded_pages: self.folded_pages - earlier.folded_pages,
-        }
+        each_by_each!(self - earlier)
     }
 
     /// Write amplification: data pages programmed per page written by the host; `None` before the

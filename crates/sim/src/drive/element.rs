@@ -45,7 +45,7 @@ pub(super) struct Plane {
 }
 
 /// A flash element (die or package).
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 pub struct Element {
     pub(super) blocks: Vec<Block>,
     pub(super) erases: Vec<u32>,
@@ -68,12 +68,9 @@ impl Element {
             blocks: vec![Block::default(); shape.blocks() as usize],
             erases: vec![0; shape.blocks() as usize],
             planes: Vec::with_capacity(shape.planes as usize),
-            next_plane: 0,
             most_room: u32::MAX,
-            next_collected: 0,
-            low_planes: 0,
             opened: shape.usable_rows * shape.planes,
-            counters: Counters::default(),
+            ..Self::default()
         };
         element.fill(shape);
         for plane in 0..shape.planes {
@@ -84,17 +81,7 @@ impl Element {
 
     /// An element of a drive with a controller: only its counters and erasures are here.
     pub(super) fn of_controller(shape: &Shape) -> Self {
-        Self {
-            blocks: Vec::new(),
-            erases: vec![0; shape.blocks() as usize],
-            planes: Vec::new(),
-            next_plane: 0,
-            most_room: 0,
-            next_collected: 0,
-            low_planes: 0,
-            opened: 0,
-            counters: Counters::default(),
-        }
+        Self { erases: vec![0; shape.blocks() as usize], ..Self::default() }
     }
 
     /// Fills every exported block with the pages that it holds initially.

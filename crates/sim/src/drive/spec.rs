@@ -202,13 +202,8 @@ impl Spec {
                 return Err(Error::option(name, value_ps, "at most a second (10^12 ps)"));
             }
         }
-        self.check_sums_of_times()
-    }
-
-    /// A page that is moved crosses the pins twice, and a request has up to 2^32 sectors: all that
-    /// is to stay within 64 bits.
-    fn check_sums_of_times(&self) -> Result<(), Error> {
-        let second = 1_000_000_000_000;
+        // A page that is moved crosses the pins twice, and a request has up to 2^32 sectors: all that is to stay within
+        // 64 bits.
         require(
             self.channel_ps_per_sector <= second / 1000,
             "channel",
