@@ -131,7 +131,7 @@ def test_damaged_states_are_refused(tmp_path: Path) -> None:
         with pytest.raises(IoassayError):
             ioassay.simulate(RECIPE, state=state)
     state.write_bytes(whole[:16] + b"\x09" + whole[17:])
-    with pytest.raises(UsageError, match="version 9, expected 3"):
+    with pytest.raises(UsageError, match="version 9, expected 4"):
         ioassay.simulate(RECIPE, state=state)
     with pytest.raises(UsageError, match="missing: No such file"):
         ioassay.simulate(RECIPE, state=tmp_path / "missing")
