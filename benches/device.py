@@ -7,11 +7,8 @@ depth 1 and 32. Beside it are nbdkit's memory plugin, nbdfuse, qemu-storage-daem
 tmpfs with loop, as far as they are installed (device_peers.py). Sockets are loaded by the drive's own client, which
 batches and spins, whoever serves them; files and devices by fio (psync at depth 1, io_uring at 32). All storage is
 written throughout before. The arms take turns in random order within each round; a ratio is that of a way to its peer
-in the same round. FUSE goes through io_uring where the kernel has that enabled, and the table says so:
+in the same round.
 
-    echo Y > /sys/module/fuse/parameters/enable_uring    (Linux 6.14; N puts it back)
-
-Interfaces: two mounted drives, one by /dev/fuse and one over io_uring, in turn; the kernel's parameter is put back.
 Time: a drive whose reads take 100 µs, started and calibrated anew in each round; what clients see at depth 1, and
 what the drive itself counted meanwhile.
 CPU: all transports loaded at once, and the processor time of the drive. Memory: a drive with model, buffer and
@@ -34,8 +31,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -74,7 +71,6 @@ WANTED = {("NVMe/TCP", 1): 75_000, ("NVMe/TCP", 32): 600_000, ("FUSE", 32): 400_
 """Reads a second."""
 WANTED_RATIO = {("NBD, Unix socket", 32): 2, ("NBD, TCP", 32): 2}
 """To its peer; of other ways over NBD, 1."""
-URING = Path("/sys/module/fuse/parameters/enable_uring")
 READ_US = 100
 SLOW = ("--model", "reference", "--set", f"read_us={READ_US}", "--set", "transfer_us_per_byte=0",
         "--set", "channel_us_per_sector=0")  # fmt: skip
@@ -92,7 +88,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.4, help="of one load")
     parser.add_argument("--size", default="1GiB")
-    parser.add_argument("--only", choices=("speed", "interfaces", "time", "cpu", "memory", "drives"))
+    parser.add_argument("--only", choices=("speed", "time", "cpu", "memory", "drives"))
     parser.add_argument("--quick", action="store_true", help="one round of short loads")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -105,7 +101,6 @@ def main() -> None:
     with first_in_line(), tempfile.TemporaryDirectory(prefix="device-") as folder:
         for name, part in (
             ("speed", speed),
-            ("interfaces", interfaces),
             ("time", precision),
             ("cpu", processor),
             ("memory", memory),
@@ -131,9 +126,7 @@ def speed(folder: Path, options: argparse.Namespace) -> None:
         for _ in range(options.rounds):
             gauges_ms.append(gauge_ms())
             rounds.append(one_round(ways, options.seconds, chance))
-        interface = fuse_interface(served)
     say_speed(ways, rounds, options)
-    print(f"FUSE goes through {interface}")
     print("* at usual priority: else the loop's kernel thread waits for the drive, which polls before it")
     print(f"before each round the same arithmetic took {min(gauges_ms):.0f} to {max(gauges_ms):.0f} ms of a processor")
 
@@ -181,45 +174,6 @@ def beside(way: Way, peer: str, depth: int, direction: str, rounds: Sequence[Rou
     ratios = [one[way.name, depth, direction].per_s / one[peer, depth, direction].per_s for one in rounds]
     low, high, _ = median_interval(ratios)
     return f"{statistics.median(ratios):5.2f} ({low:5.2f} … {high:5.2f}) {peer.partition(',')[0]:>9s}"
-
-
-def interfaces(folder: Path, options: argparse.Namespace) -> None:
-    """What a mount's requests come through makes how much of a difference."""
-    if not URING.exists():
-        print("\nFUSE over io_uring: this kernel has none")
-        return
-    with ExitStack() as stack:
-        files = []
-        for enabled in "NY":
-            place = folder / enabled
-            place.mkdir()
-            with written(URING, enabled):
-                served = stack.enter_context(drive(place, options.size, "--model", "none"))
-            fill_file(served)
-            files.append(Way(f"FUSE, {fuse_interface(served)}", served.told["fuse"]))
-        for depth in DEPTHS:
-            rounds = [[run(way, depth, "read", options.seconds).per_s for way in files] for _ in range(options.rounds)]
-            ratios = [over_uring / by_device for by_device, over_uring in rounds]
-            low, high, _ = median_interval(ratios)
-            medians = (statistics.median(each) for each in zip(*rounds, strict=True))
-            told = ", ".join(f"{way.name} {median:,.0f}" for way, median in zip(files, medians, strict=True))
-            print(f"\nreads a second at depth {depth}: {told}; ratio {statistics.median(ratios):.2f}"
-                  f" ({low:.2f} … {high:.2f})", flush=True)  # fmt: skip
-
-
-@contextmanager
-def written(parameter: Path, value: str) -> Iterator[None]:
-    """The kernel has this value meanwhile."""
-    before = parameter.read_text()
-    parameter.write_text(value)
-    try:
-        yield
-    finally:
-        parameter.write_text(before)
-
-
-def fuse_interface(served: Drive) -> str:
-    return next(str(way["interface"]) for way in served.told["ways"] if way["transport"] == "fuse")
 
 
 def precision(folder: Path, options: argparse.Namespace) -> None:

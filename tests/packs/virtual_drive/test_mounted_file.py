@@ -1,15 +1,11 @@
 """The file that is mounted: whatever path changes the content, no path reads what it was before, and all that a program
-may ask is done, whether requests come through /dev/fuse or io_uring.
+may ask is done.
 
-The file is opened with direct I/O, but splice, sendfile and private mappings read through the page cache. The kernel
-decides for each mount how requests come, by a parameter that root may change (Linux 6.14). Tests change it only where
-`IOASSAY_REQUIRE` is set, as in continuous integration, and put it back. They hold a lock meanwhile. Another mount of
-that moment uses io_uring, too, which no client notices.
+The file is opened with direct I/O, but splice, sendfile and private mappings read through the page cache.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import random
@@ -19,8 +15,8 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,8 +26,6 @@ from .drive_paths import BLOCK, MOST, PAGE, SIZE, WORDS, Paths, paths_to, pipe, 
 from .drives import PATIENCE_S, Drive, served
 from .nbd import WRITE, Client
 
-PARAMETER = Path("/sys/module/fuse/parameters/enable_uring")
-INTERFACES = ("/dev/fuse", "io_uring") if PARAMETER.exists() else ("/dev/fuse",)
 OPERATIONS = 100_000 if os.environ.get("IOASSAY_THOROUGH") else 1000
 REGION = 256 << 10
 """Small, so that operations meet."""
@@ -46,31 +40,6 @@ serving.serve([json.loads(sys.argv[1])], lambda told: print(json.dumps(told[0]),
 """
 
 pytestmark = pytest.mark.root
-
-
-@contextmanager
-def enabled(interface: str) -> Iterator[None]:
-    """New mounts use it meanwhile."""
-    if interface != "io_uring":
-        yield
-        return
-    with PARAMETER.open() as parameter:
-        fcntl.flock(parameter, fcntl.LOCK_EX)
-        before = parameter.read()
-        if before.strip() != "Y":
-            if not os.environ.get("IOASSAY_REQUIRE"):
-                pytest.skip(f"FUSE over io_uring is not enabled; as root: echo Y > {PARAMETER}")
-            PARAMETER.write_text("Y")
-        try:
-            yield
-        finally:
-            PARAMETER.write_text(before)
-
-
-@pytest.fixture(params=INTERFACES, autouse=True)
-def interface(request: pytest.FixtureRequest) -> Iterator[str]:
-    with enabled(request.param):
-        yield request.param
 
 
 def page_of(value: int) -> bytes:
@@ -203,17 +172,12 @@ def await_counted(drive: Drive, read: Callable[[int, int], bytes]) -> None:
     until(lambda: read(0, PAGE) and statistics(drive)["reads"]["commands"] >= before + 5)
 
 
-def test_the_interface_and_the_page_size_of_a_mount_are_told(tmp_path: Path, interface: str) -> None:
-    with served(tmp_path, *WORDS, "--set", "page=16KiB") as drive:
+def test_a_mount_prefers_requests_of_a_page(tmp_path: Path) -> None:
+    with served(tmp_path, *WORDS, "--set", "page=16KiB"):
         assert (tmp_path / "file").stat().st_blksize == 16384
-        (told,) = [way["interface"] for way in drive.told["ways"] if way["transport"] == "fuse"]
-        assert told in ("/dev/fuse", "io_uring")
-        if interface == "io_uring" and (os.cpu_count() or 1) <= 64:
-            assert told == interface
 
 
-def test_programs_read_what_they_wrote_in_any_size_and_number(tmp_path: Path, interface: str, seed: int) -> None:
-    """More requests at once than a queue of the ring has entries, and longer ones than an entry's payload."""
+def test_programs_read_what_they_wrote_in_any_size_and_number(tmp_path: Path, seed: int) -> None:
     threads, wrong = 8, list[str]()
     share = SIZE // threads
     with served(tmp_path, *MOUNTED):
@@ -229,7 +193,7 @@ def test_programs_read_what_they_wrote_in_any_size_and_number(tmp_path: Path, in
                 content[at : at + length] = data
                 at = chance.randrange(share)
                 if os.pread(file, share - at, start + at) != content[at:]:
-                    wrong.append(f"{interface}: thread {number} at {at}")
+                    wrong.append(f"thread {number} at {at}")
             os.fsync(file)
 
         workers = [
@@ -245,7 +209,7 @@ def test_programs_read_what_they_wrote_in_any_size_and_number(tmp_path: Path, in
     assert wrong == []
 
 
-def test_a_request_wakes_a_drive_that_sleeps(tmp_path: Path, interface: str) -> None:
+def test_a_request_wakes_a_drive_that_sleeps(tmp_path: Path) -> None:
     """Else each would wait until the drive's longest sleep is over."""
     argv = [sys.executable, "-c", SERVER, json.dumps(SLEEPS_AT_ONCE)]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:

@@ -210,7 +210,6 @@ impl DriveServer {
                 transport: transport.name(),
                 address: transport.address(),
                 nqn: transport.nqn(),
-                interface: transport.interface(),
                 floor_ns: overhead.map(|overhead| overhead.busy_ns),
                 alone_ns: overhead.map(|overhead| overhead.alone_ns),
                 connections: transport.connections(),

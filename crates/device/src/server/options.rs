@@ -108,8 +108,6 @@ pub struct TransportReport {
     pub address: String,
     /// The qualified name of its NVMe subsystem, where it has one.
     pub nqn: Option<String>,
-    /// What its requests come through, where the system decides on that: of FUSE `io_uring` or `/dev/fuse`.
-    pub interface: Option<&'static str>,
     /// Its overhead at queue depth 1, nanoseconds, which is subtracted from the model's time.
     pub floor_ns: Option<u64>,
     /// Its overhead when the answer takes as long as a read of the model, so that the client may sleep. It

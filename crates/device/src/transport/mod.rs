@@ -80,11 +80,6 @@ pub trait Transport {
         FIRST
     }
 
-    /// The interface that its requests come through, where the system decides on that.
-    fn interface(&self) -> Option<&'static str> {
-        None
-    }
-
     /// A client that measures how long this transport takes by itself, where there is one.
     fn probe(&self) -> Option<Box<dyn Probe>> {
         None

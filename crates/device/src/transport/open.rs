@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::Transport;
-use super::fuse::{self, Fuse};
+use super::fuse::Fuse;
 use super::nbd::{self, Certificates};
 use super::nvme_tcp::{self, Subsystem};
 use super::socket::{CONNECTION_BYTES, Endpoint, EndpointError, SHARED_BYTES, TLS_BYTES};
@@ -47,7 +47,7 @@ pub const TRANSPORTS: &[Entry] = &[
         name: "fuse",
         form: "fuse:PATH, with ,namespace=NUMBER as wanted",
         connections: 0,
-        bytes: mount_bytes,
+        bytes: no_bytes,
         open: open_fuse,
     },
     Entry {
@@ -79,10 +79,6 @@ fn entry(asked: &str) -> Option<&'static Entry> {
 
 fn no_bytes() -> u64 {
     0
-}
-
-fn mount_bytes() -> u64 {
-    fuse::memory_bytes(Path::new("/"))
 }
 
 /// Memory that the connections of what is asked for take at most, in bytes: each its own, and what all share.

@@ -213,23 +213,3 @@ fn an_older_kernel_is_spoken_to_in_its_version() {
     assert_eq!(file.ask(INIT, &words(&[6, 31, 0, 0])).0, libc::EOPNOTSUPP);
     assert_eq!(file.ask(1, &[]).0, libc::ENOSYS);
 }
-
-#[test]
-fn a_ring_is_agreed_on_where_both_sides_have_it() {
-    let (max_pages, extended, ring) = (1 << 22, 1 << 30, 1 << 9);
-    for (over_ring, flags, more, agreed) in [
-        (true, extended | max_pages, ring, true),
-        (false, extended | max_pages, ring, false),
-        (true, max_pages, ring, false),
-        (true, extended, 0, false),
-    ] {
-        let mut file = File::new();
-        file.session.over_ring = over_ring;
-        let (error, body) = file.ask(INIT, &words(&[7, 42, 0, flags, more]));
-        assert_eq!((error, body.len()), (0, 64));
-        assert_eq!((word(&body, 12) & extended != 0, word(&body, 32) == ring), (agreed, agreed));
-        // No request has more data than an entry has room for.
-        let most = if agreed { 64 << 10 } else { 1 << 20 };
-        assert_eq!((word(&body, 20), word(&body, 28) & 0xffff), (most, most / 4096));
-    }
-}

@@ -45,27 +45,6 @@ pub mod init {
     pub const BIG_WRITES: u32 = 1 << 5;
     pub const ASYNC_DIO: u32 = 1 << 15;
     pub const MAX_PAGES: u32 = 1 << 22;
-    /// A second word of flags follows.
-    pub const EXTENDED: u32 = 1 << 30;
-    /// In that word: requests come through `io_uring` (Linux 6.14).
-    pub const OVER_IO_URING: u32 = 1 << (41 - 32);
-}
-
-pub mod ring {
-    //! An entry of the ring: its header (`fuse_uring_req_header`) and the commands to the kernel.
-
-    /// Bytes of an entry's header.
-    pub const HEADER: usize = 288;
-    /// Where its parts begin: of the operation, and of the entry itself (`fuse_uring_ent_in_out`).
-    pub const OPERATION: usize = 128;
-    pub const ENTRY: usize = 256;
-    /// In the entry's part: the number of the request, and the bytes of its payload.
-    pub const COMMIT: usize = ENTRY + 8;
-    pub const PAYLOAD: usize = ENTRY + 16;
-    /// An entry is the kernel's from now on.
-    pub const REGISTER: u32 = 1;
-    /// The request of an entry is answered, and it is the kernel's again.
-    pub const COMMIT_AND_FETCH: u32 = 2;
 }
 
 /// Flags of an OPEN's reply: no page cache, and parallel writes.
@@ -99,17 +78,6 @@ impl<'a> Request<'a> {
             all => (all, &[][..]),
         };
         Some(Self { opcode, unique: whole.u64(8)?, body, data })
-    }
-
-    /// Of an entry of the ring: its header, and the payload of which it says how much counts. None when
-    /// the two do not agree.
-    pub fn of_entry(header: &'a [u8], payload: &'a [u8]) -> Option<Self> {
-        let whole = Fields(header);
-        let length = whole.u32(0)? as usize;
-        let data = payload.get(..whole.u32(ring::PAYLOAD)? as usize)?;
-        let body_bytes = length.checked_sub(IN_HEADER)?.checked_sub(data.len())?;
-        let operation = header.get(ring::OPERATION..ring::ENTRY)?;
-        Some(Self { opcode: whole.u32(4)?, unique: whole.u64(8)?, body: operation.get(..body_bytes)?, data })
     }
 
     /// What follows the header, but a write's data.

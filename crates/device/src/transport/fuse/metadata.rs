@@ -5,8 +5,6 @@ use crate::command::DriveInfo;
 
 /// Bytes of data in one request at most.
 pub const MAX_DATA_BYTES: u32 = 1 << 20;
-/// The same through a ring, where memory is kept for each request that may be under way.
-pub const RING_DATA_BYTES: u32 = 64 << 10;
 const PAGE_BYTES: u32 = 4096;
 /// Requests that the kernel has under way for programs that do not wait: more than any queue.
 const BACKGROUND: u16 = 4096;
@@ -15,10 +13,10 @@ const ATTRIBUTES_HOLD_S: u64 = 1;
 const MODE: u32 = 0o100_600;
 
 /// The body of the answer to a request that is no command of the drive.
-pub fn reply_body(request: Request<'_>, owner: (u32, u32), over_ring: bool, facts: &DriveInfo) -> Result<Vec<u8>, i32> {
+pub fn reply_body(request: Request<'_>, owner: (u32, u32), facts: &DriveInfo) -> Result<Vec<u8>, i32> {
     let fields = request.fields();
     match request.opcode {
-        opcode::INIT => greet(fields, over_ring && offers_ring(fields)),
+        opcode::INIT => greet(fields),
         opcode::GETATTR => Ok(attributes(owner, facts)),
         opcode::SETATTR => {
             resized(fields, facts).ok_or(libc::EINVAL)?;
@@ -46,26 +44,15 @@ fn attributes(owner: (u32, u32), facts: &DriveInfo) -> Vec<u8> {
     body
 }
 
-/// Whether the kernel's greeting offers that requests come through a ring.
-pub fn offers_ring(fields: Fields<'_>) -> bool {
-    let (flags, more) = (fields.u32(12).unwrap_or(0), fields.u32(16).unwrap_or(0));
-    flags & init::EXTENDED != 0 && more & init::OVER_IO_URING != 0
-}
-
 /// `fuse_init_out`; the kernel and we speak the older of the two minor versions.
-fn greet(fields: Fields<'_>, over_ring: bool) -> Result<Vec<u8>, i32> {
+fn greet(fields: Fields<'_>) -> Result<Vec<u8>, i32> {
     let major = fields.u32(0).ok_or(libc::EINVAL)?;
     let minor = fields.u32(4).ok_or(libc::EINVAL)?;
     let offered = fields.u32(12).ok_or(libc::EINVAL)?;
     if major != MAJOR || minor < 31 {
         return Err(libc::EOPNOTSUPP);
     }
-    let mut wanted = init::ASYNC_READ | init::BIG_WRITES | init::ASYNC_DIO | init::MAX_PAGES;
-    let (mut most, mut more) = (MAX_DATA_BYTES, 0);
-    if over_ring {
-        wanted |= init::EXTENDED;
-        (most, more) = (RING_DATA_BYTES, init::OVER_IO_URING);
-    }
+    let wanted = init::ASYNC_READ | init::BIG_WRITES | init::ASYNC_DIO | init::MAX_PAGES;
     let mut body = Vec::with_capacity(64);
     for number in [MAJOR, MINOR.min(minor), MAX_DATA_BYTES, wanted & offered] {
         body.extend(number.to_ne_bytes());
@@ -73,12 +60,9 @@ fn greet(fields: Fields<'_>, over_ring: bool) -> Result<Vec<u8>, i32> {
     for number in [BACKGROUND, BACKGROUND / 4 * 3] {
         body.extend(number.to_ne_bytes());
     }
-    for number in [most, 1] {
+    for number in [MAX_DATA_BYTES, 1, MAX_DATA_BYTES / PAGE_BYTES] {
         body.extend(number.to_ne_bytes());
     }
-    body.extend(((most / PAGE_BYTES) as u16).to_ne_bytes());
-    body.extend(0_u16.to_ne_bytes());
-    body.extend(more.to_ne_bytes());
     body.resize(64, 0);
     Ok(body)
 }

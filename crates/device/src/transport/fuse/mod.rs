@@ -4,8 +4,6 @@
 //! opened with direct I/O whatever the program says: its reads and writes reach the drive as they are, several at once.
 //! What the kernel caches in spite of that is dropped when the content changes, and soon in any case. There are no
 //! other files, names or sizes: all that would change these is refused.
-//!
-//! Requests come through `io_uring` where the kernel has that enabled, and else by reading /dev/fuse.
 
 mod abi;
 mod file_request;
@@ -13,7 +11,6 @@ mod metadata;
 mod mount;
 mod page_cache;
 mod probe;
-mod ring;
 mod session;
 
 use std::io::{self, IoSlice};
@@ -24,13 +21,11 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-pub use self::session::{FuseSession, Origin, Reply};
+pub use self::session::{FuseSession, Reply};
 
-use self::abi::{Request, opcode};
 use self::metadata::MAX_DATA_BYTES;
 use self::mount::Mount;
 use self::page_cache::Invalidator;
-use self::ring::{Layout, Ring};
 use super::{Probe, Transport};
 use crate::command::{Answer, Command, Drive};
 use crate::namespace::NamespaceDrive;
@@ -39,25 +34,14 @@ use crate::namespace::NamespaceDrive;
 const TURN: usize = 64;
 const TURN_BYTES: usize = 4 << 20;
 
-/// What still comes by /dev/fuse while there is a ring has no reply: it is read once in this number of polls.
-const DEVICE_EVERY: u64 = 256;
-
-const OVER_RING: &str = "io_uring";
-const BY_DEVICE: &str = "/dev/fuse";
-
 /// A namespace of a drive that is mounted on a file.
 pub struct Fuse {
-    // Closed before the mount ends: the kernel waits then for entries that the ring has.
-    ring: Option<Ring>,
-    layout: Option<Layout>,
     mount: Mount,
     session: FuseSession,
     request: Vec<u8>,
     out: Vec<u8>,
     /// False once the file was unmounted, from when on the kernel sends no requests.
     mounted: bool,
-    greeted: bool,
-    polls: u64,
     invalidator: Option<Invalidator>,
     /// The request of the invalidator after which nothing cached is stale.
     stale_until: u64,
@@ -79,15 +63,11 @@ impl Fuse {
             session.cached = None;
         }
         Ok(Self {
-            ring: None,
-            layout: Layout::of_machine(Path::new("/")),
             mount,
             session,
             request: vec![0; MAX_DATA_BYTES as usize + 4096],
             out: Vec::new(),
             mounted: true,
-            greeted: false,
-            polls: 0,
             invalidator,
             stale_until: 0,
             expired_until: 0,
@@ -115,19 +95,10 @@ impl Fuse {
         match rustix::io::read(&self.mount.device, &mut self.request[..]) {
             Ok(length) => {
                 self.out.clear();
-                let greets = Request::parse(&self.request[..length]).filter(|request| request.opcode == opcode::INIT);
-                if let Some(request) = greets {
-                    self.greeted = true;
-                    self.ring = make_ring(&self.mount.device, self.layout, request);
-                    self.session.over_ring = self.ring.is_some();
-                }
                 let mut drive = NamespaceDrive::new(drive, self.namespace).ok_or(Errno::NXIO)?;
                 self.session.received(&self.request[..length], &mut drive, &mut self.out);
                 if !self.out.is_empty() {
                     send(&self.mount.device, &[IoSlice::new(&self.out)])?;
-                }
-                if greets.is_some() && self.ring.as_mut().is_some_and(|ring| ring.register().is_err()) {
-                    self.ring = None;
                 }
                 Ok(Some(length))
             }
@@ -139,38 +110,6 @@ impl Fuse {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Takes requests of the ring, and returns their number. Their payloads are short, so a turn has no more bytes than
-    /// one of /dev/fuse.
-    fn take_entries(&mut self, drive: &mut dyn Drive) -> io::Result<usize> {
-        let Some(ring) = &mut self.ring else {
-            return Ok(0);
-        };
-        if self.polls % DEVICE_EVERY == 0 {
-            ring.forget_wakeup();
-        }
-        ring.exchange()?;
-        let mut requests = 0;
-        while requests < TURN {
-            let Some((number, result)) = ring.next() else {
-                break;
-            };
-            if result < 0 {
-                // ENOTCONN, ECONNABORTED: there is no mount any more. The entry is gone in any case.
-                self.mounted &= !matches!(-result, libc::ENOTCONN | libc::ECONNABORTED);
-                continue;
-            }
-            let mut drive = NamespaceDrive::new(drive, self.namespace).ok_or(Errno::NXIO)?;
-            let entry = ring.entry(number);
-            self.out.clear();
-            self.session.received_entry(number, entry, &mut drive, &mut self.out);
-            if let Some((header, body)) = self.out.split_first_chunk() {
-                ring.reply(number, header, [body, &[]])?;
-            }
-            requests += 1;
-        }
-        Ok(requests)
     }
 
     /// Takes requests from /dev/fuse, and returns their number.
@@ -186,8 +125,7 @@ impl Fuse {
         Ok(requests)
     }
 
-    /// Replies the way the request came.
-    fn reply(&mut self, origin: Origin, reply: &Reply, drive: &dyn Drive) -> io::Result<()> {
+    fn reply(&self, reply: &Reply, drive: &dyn Drive) -> io::Result<()> {
         let (head, content) = match reply {
             Reply::Short(bytes) => (&bytes[..], &[][..]),
             Reply::Content(header, range) => {
@@ -196,21 +134,8 @@ impl Fuse {
                 (&header[..], content)
             }
         };
-        match (origin, &mut self.ring, head.split_first_chunk()) {
-            (Origin::Entry(number), Some(ring), Some((header, body))) => ring.reply(number, header, [body, content]),
-            _ => send(&self.mount.device, &[IoSlice::new(head), IoSlice::new(content)]),
-        }
+        send(&self.mount.device, &[IoSlice::new(head), IoSlice::new(content)])
     }
-}
-
-/// Memory that requests of one mount take at most: that of a ring, where there is to be one. `root` is `/`.
-pub fn memory_bytes(root: &Path) -> u64 {
-    Layout::of_machine(root).map_or(0, |layout| layout.memory_bytes() as u64)
-}
-
-fn make_ring(device: &OwnedFd, layout: Option<Layout>, greeting: Request<'_>) -> Option<Ring> {
-    let layout = layout.filter(|_| metadata::offers_ring(greeting.fields()))?;
-    Ring::new(device, layout).ok()
 }
 
 impl Transport for Fuse {
@@ -226,19 +151,14 @@ impl Transport for Fuse {
         if let Some(namespace) = drive.namespace(self.namespace) {
             self.place = namespace.range();
         }
-        self.polls += 1;
-        let mut requests = self.take_entries(drive)?;
-        if self.ring.is_none() || self.polls % DEVICE_EVERY == 0 {
-            requests += self.take_all(drive)?;
-        }
+        let requests = self.take_all(drive)?;
         self.drop_expired();
         Ok(requests > 0)
     }
 
     fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
-        let origin = self.session.origin(&answer.command);
         if let Some(reply) = self.session.answered(&answer.command, answer.status) {
-            let sent = self.reply(origin, &reply, drive);
+            let sent = self.reply(&reply, drive);
             self.mounted &= sent.is_ok();
         }
     }
@@ -267,18 +187,12 @@ impl Transport for Fuse {
     }
 
     fn send(&mut self, _drive: &dyn Drive) -> io::Result<bool> {
-        // Without a ring each answer is one write of its own: the kernel takes no two at once.
-        let Some(ring) = &mut self.ring else {
-            return Ok(false);
-        };
-        ring.exchange()?;
-        Ok(ring.is_ready())
+        Ok(false) // each reply was a write of its own: the kernel takes no two at once
     }
 
     fn descriptors(&self, into: &mut Vec<RawFd>) {
         if self.mounted {
             into.push(self.mount.device.as_raw_fd());
-            into.extend(self.ring.as_ref().map(AsRawFd::as_raw_fd));
         }
     }
 
@@ -288,11 +202,6 @@ impl Transport for Fuse {
 
     fn namespace(&self) -> u32 {
         self.namespace
-    }
-
-    fn interface(&self) -> Option<&'static str> {
-        let interface = if self.ring.is_some() { OVER_RING } else { BY_DEVICE };
-        self.greeted.then_some(interface)
     }
 
     fn probe(&self) -> Option<Box<dyn Probe>> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use slab::Slab;
 
-use super::abi::{self, Fields, Request, opcode};
+use super::abi::{self, Request, opcode};
 use super::file_request::FileRequest;
 use super::metadata;
 use super::page_cache::CachedRanges;
@@ -17,20 +17,10 @@ use crate::command::{Command, Drive, Op, Status, Tag};
 /// More zeroes than two blocks have.
 const ZEROES: [u8; 8192] = [0; 8192];
 
-/// How a request came. Its reply goes the same way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// It was read from /dev/fuse.
-    Device,
-    /// It is in this entry of the ring.
-    Entry(u32),
-}
-
 /// A request for which the drive has commands.
 #[derive(Debug, Clone)]
 struct Waiting {
     unique: u64,
-    origin: Origin,
     op: Op,
     /// Whether the page cache waits for it.
     caches: bool,
@@ -58,8 +48,6 @@ pub struct FuseSession {
     waiting: Slab<Waiting>,
     in_flight: usize,
     widened: Vec<u8>,
-    /// Whether the kernel is to be answered that requests come through a ring, and their data at most.
-    pub over_ring: bool,
     /// Ranges that the page cache may hold. `None` where they could not be dropped from there.
     pub cached: Option<CachedRanges>,
 }
@@ -73,7 +61,6 @@ impl FuseSession {
             waiting: Slab::new(),
             in_flight: 0,
             widened: Vec::new(),
-            over_ring: false,
             cached: Some(CachedRanges::default()),
         }
     }
@@ -88,43 +75,17 @@ impl FuseSession {
         self.waiting.get(command.tag.command as usize).is_some_and(|request| request.caches)
     }
 
-    /// How the request of this command came.
-    pub fn origin(&self, command: &Command) -> Origin {
-        self.waiting.get(command.tag.command as usize).map_or(Origin::Device, |request| request.origin)
-    }
-
     /// Takes one request as it was read from the kernel. What can be answered at once is appended
     /// to `out`, as one reply; all else becomes commands of the drive.
     pub fn received(&mut self, bytes: &[u8], drive: &mut dyn Drive, out: &mut Vec<u8>) {
-        // Else there is no number to answer to.
-        if let Some(request) = Request::parse(bytes) {
-            self.accept(request, Origin::Device, drive, out);
-        }
-    }
-
-    /// The same of an entry of the ring: its header and its payload. Each has a reply, at once or later.
-    pub fn received_entry(
-        &mut self,
-        number: u32,
-        (header, payload): (&[u8], &[u8]),
-        drive: &mut dyn Drive,
-        out: &mut Vec<u8>,
-    ) {
-        let before = (out.len(), self.in_flight);
-        if let Some(request) = Request::of_entry(header, payload) {
-            self.accept(request, Origin::Entry(number), drive, out);
-        }
-        if before == (out.len(), self.in_flight) {
-            let unique = Fields(header).u64(abi::ring::COMMIT).unwrap_or(0);
-            out.extend(abi::out_header(unique, libc::ENOSYS, 0));
-        }
-    }
-
-    fn accept(&mut self, request: Request<'_>, origin: Origin, drive: &mut dyn Drive, out: &mut Vec<u8>) {
+        // A request that is not whole has no number to reply to.
+        let Some(request) = Request::parse(bytes) else {
+            return;
+        };
         let result = match request.opcode {
             opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT => return,
             opcode::READ | opcode::WRITE | opcode::FSYNC | opcode::FALLOCATE => {
-                match self.begin(request, origin, drive) {
+                match self.begin(request, drive) {
                     Ok(true) => return,
                     // Nothing of it lies in the file.
                     Ok(false) if request.opcode == opcode::WRITE => Ok(written(0).to_vec()),
@@ -132,7 +93,7 @@ impl FuseSession {
                     Err(error) => Err(error),
                 }
             }
-            _ => metadata::reply_body(request, self.owner, self.over_ring, drive.facts()),
+            _ => metadata::reply_body(request, self.owner, drive.facts()),
         };
         match result {
             Ok(body) => reply(out, request.unique, &body),
@@ -171,7 +132,7 @@ impl FuseSession {
     }
 
     /// Submits the commands of a request. Returns false if its range lies beyond the end, so that there are none.
-    fn begin(&mut self, request: Request<'_>, origin: Origin, drive: &mut dyn Drive) -> Result<bool, i32> {
+    fn begin(&mut self, request: Request<'_>, drive: &mut dyn Drive) -> Result<bool, i32> {
         let (size, block) = (drive.facts().size_bytes, u64::from(drive.facts().block_bytes));
         let file_request = FileRequest::read(request, size)?;
         let changes = matches!(file_request.op, Op::Write | Op::Trim | Op::WriteZeroes);
@@ -193,17 +154,17 @@ impl FuseSession {
         }
         match file_request.op {
             Op::Trim | Op::WriteZeroes => {
-                self.zero((request.unique, origin), &file_request, block, drive);
+                self.zero(request.unique, &file_request, block, drive);
             }
             Op::Write => {
-                let tag = self.place((request.unique, origin), &file_request, 1);
+                let tag = self.place(request.unique, &file_request, 1);
                 let length = (file_request.range.end - file_request.range.start) as usize;
                 let data = request.data().get(..length);
                 let command = of(tag, &file_request, Op::Write, &widen(&file_request.range, block));
                 self.write(command, &file_request.range, data.unwrap_or_default(), drive);
             }
             op => {
-                let tag = self.place((request.unique, origin), &file_request, 1);
+                let tag = self.place(request.unique, &file_request, 1);
                 drive.submit(of(tag, &file_request, op, &widen(&file_request.range, block)), &[]);
             }
         }
@@ -211,7 +172,7 @@ impl FuseSession {
     }
 
     /// Trims or zeroes whole blocks. Of other blocks, the part that the program named is overwritten with zeroes.
-    fn zero(&mut self, whose: (u64, Origin), file_request: &FileRequest, block: u64, drive: &mut dyn Drive) {
+    fn zero(&mut self, unique: u64, file_request: &FileRequest, block: u64, drive: &mut dyn Drive) {
         let Range { start, end } = file_request.range;
         let (first, last) = (start.next_multiple_of(block), end / block * block);
         let parts = if first < last {
@@ -220,7 +181,7 @@ impl FuseSession {
             [(Op::Write, start..end), (file_request.op, 0..0), (file_request.op, 0..0)]
         };
         let parts = parts.iter().filter(|(_, range)| !range.is_empty());
-        let tag = self.place(whose, file_request, parts.clone().count());
+        let tag = self.place(unique, file_request, parts.clone().count());
         for (op, range) in parts {
             let command = of(tag, file_request, *op, &widen(range, block));
             if *op == Op::Write {
@@ -249,11 +210,10 @@ impl FuseSession {
     }
 
     /// A place for a request of this number of commands.
-    fn place(&mut self, (unique, origin): (u64, Origin), file_request: &FileRequest, commands: usize) -> Tag {
+    fn place(&mut self, unique: u64, file_request: &FileRequest, commands: usize) -> Tag {
         self.in_flight += commands;
         let place = self.waiting.insert(Waiting {
             unique,
-            origin,
             op: file_request.op,
             caches: file_request.caches,
             wanted: file_request.range.clone(),

@@ -12,16 +12,6 @@ const SIZE_BYTES: u64 = 1 << 16;
 const IN_HEADER: usize = 40;
 pub const OUT_HEADER: usize = 16;
 
-/// An entry of a ring: its header, where the operation and the entry's own part begin, and its payload.
-const ENTRY_HEADER: usize = 288;
-const OPERATION: usize = 128;
-const ENTRY: usize = 256;
-const WRITE_IN: usize = 40;
-
-/// Whatever a request has, its entry has this much of it; zeroes where nothing was laid.
-const LEAST_IN_ENTRY: usize = IN_HEADER + WRITE_IN;
-const PAYLOAD: usize = 64 << 10;
-
 /// What the session may say at once: its longest answer is about the file (`fuse_attr_out`).
 const MOST_SAID_BYTES: usize = OUT_HEADER + 104;
 
@@ -39,15 +29,13 @@ struct File {
     plain: Vec<u8>,
     asked: u64,
     out: Vec<u8>,
-    /// Whether requests come in entries of a ring.
-    over_ring: bool,
 }
 
 /// An answer: its error and its body.
 pub type Said = (i32, Vec<u8>);
 
 impl File {
-    fn new(block_bytes: u32, over_ring: bool) -> Self {
+    fn new(block_bytes: u32) -> Self {
         let mut drive = Memory::new(SIZE_BYTES, block_bytes);
         drive.keeps = false;
         Self {
@@ -56,31 +44,19 @@ impl File {
             plain: vec![0; SIZE_BYTES as usize],
             asked: 0,
             out: Vec::new(),
-            over_ring,
         }
     }
 
     /// Bytes arrive: what was said at once to the request that they may be.
     fn receive(&mut self, bytes: &[u8]) -> Option<Said> {
-        if self.over_ring && bytes.len() < LEAST_IN_ENTRY {
-            let mut padded = bytes.to_vec();
-            padded.resize(LEAST_IN_ENTRY, 0);
-            return self.receive(&padded);
-        }
         let waited = self.drive.due.len();
         self.out.clear();
-        if self.over_ring {
-            let (header, payload) = entry(bytes);
-            let entry = (&header[..], &payload[..]);
-            self.session.received_entry(7, entry, &mut self.drive, &mut self.out);
-        } else {
-            self.session.received(bytes, &mut self.drive, &mut self.out);
-        }
+        self.session.received(bytes, &mut self.drive, &mut self.out);
         let took = self.drive.due.len() - waited;
         assert_eq!(self.session.in_flight(), self.drive.due.len());
         assert!(self.out.len() <= MOST_SAID_BYTES);
-        let whole = header(bytes).filter(|head| self.over_ring || head.0 as usize == bytes.len());
-        let answered = whole.is_some_and(|head| !UNANSWERED.contains(&head.1)) || self.over_ring;
+        let whole = header(bytes).filter(|head| head.0 as usize == bytes.len());
+        let answered = whole.is_some_and(|head| !UNANSWERED.contains(&head.1));
         let said = (!self.out.is_empty()).then(|| said(&self.out, whole.map_or(0, |head| head.2)));
         assert!(took == 0 || said.is_none());
         assert_eq!(took > 0 || said.is_some(), answered);
@@ -148,22 +124,6 @@ impl File {
     }
 }
 
-/// The same request as the kernel lays it into an entry of a ring.
-fn entry(bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let (mut entry, mut payload) = (vec![0; ENTRY_HEADER], vec![0; PAYLOAD]);
-    let (head, body) = bytes.split_at(bytes.len().min(IN_HEADER));
-    entry[..head.len()].copy_from_slice(head);
-    let (opcode, number) = header(bytes).map_or((0, 0), |head| (head.1, head.2));
-    let most = [ENTRY - OPERATION, WRITE_IN][usize::from(opcode == WRITE)];
-    let (operation, data) = body.split_at(body.len().min(most));
-    entry[OPERATION..OPERATION + operation.len()].copy_from_slice(operation);
-    let fits = data.len().min(PAYLOAD);
-    payload[..fits].copy_from_slice(&data[..fits]);
-    entry[ENTRY + 8..ENTRY + 16].copy_from_slice(&number.to_ne_bytes());
-    entry[ENTRY + 16..ENTRY + 20].copy_from_slice(&(data.len() as u32).to_ne_bytes());
-    (entry, payload)
-}
-
 /// Length, opcode and number, if it is as long as a header.
 fn header(bytes: &[u8]) -> Option<(u32, u32, u64)> {
     let head = bytes.get(..IN_HEADER)?;
@@ -213,7 +173,7 @@ pub fn transfer(offset: u64, length: u32, flags: u32, data: &[u8]) -> Vec<u8> {
 /// Requests of a kernel, and what is none.
 pub fn fuse(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
-    let mut file = File::new(bytes.pick(&[512, 4096]), bytes.next() % 2 == 1);
+    let mut file = File::new(bytes.pick(&[512, 4096]));
     while !bytes.is_over() {
         match bytes.next() % 12 {
             0 => drop(file.receive(&bytes.some(120))),

@@ -305,8 +305,7 @@ def _say_ready(told: Mapping[str, Any], *, as_json: bool, number: int | None = N
             console.line(f"  zones     {_zones(zones)}")
         for way in told["ways"]:
             floor = f", takes {units.format_ns(way['floor_ns'])} by itself" if way.get("floor_ns") else ""
-            through = f", through {way['interface']}" if way.get("interface") else ""
-            console.line(f"  {way['transport']:8}  {way['address']}{through}{floor}")
+            console.line(f"  {way['transport']:8}  {way['address']}{floor}")
             if way.get("nqn"):
                 console.line(f"            {way['nqn']}")
         if len(told["namespaces"]) > 1:
