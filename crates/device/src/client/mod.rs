@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 
 pub use wire::{Waiting, Wire};
 
-use crate::transport::Probe;
-
 /// A request to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -87,15 +85,6 @@ pub trait Initiator {
 #[error("the drive answered with error {error:#x}")]
 pub struct Refused {
     pub error: u32,
-}
-
-/// A probe of a transport that connects as a client and reads at depth one.
-pub struct OverheadProbe<C>(pub C);
-
-impl<C: Fn(Waiting) -> io::Result<I> + Send, I: Initiator> Probe for OverheadProbe<C> {
-    fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        overhead(&mut (self.0)(Waiting::of_most(slow))?, for_ms)
-    }
 }
 
 /// Reads one page after the other at depth one for this time. Returns the nanoseconds of each read.

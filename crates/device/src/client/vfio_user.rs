@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
@@ -16,8 +16,7 @@ use rustix::net::{
 };
 
 use super::nvme::{Data, ENABLED, Entry, encode, size_and_block_bytes};
-use super::{Completion, Initiator, Request, overhead};
-use crate::transport::Probe;
+use super::{Completion, Initiator, Request};
 use crate::transport::nvme_tcp::pdu::u32_at;
 use crate::transport::vfio_user::mapping::Mapping;
 
@@ -173,10 +172,10 @@ impl Channel {
                 descriptor = descriptors.next();
             }
         }
-        let bytes = word(&header, 4) as usize;
+        let bytes = u32_at(&header, 4) as usize;
         let mut body = vec![0; bytes.saturating_sub(HEADER_BYTES).min(1 << 20)];
         self.stream.read_exact(&mut body)?;
-        match word(&header, 12) {
+        match u32_at(&header, 12) {
             0 => Ok((body, descriptor)),
             error => Err(io::Error::from_raw_os_error(i32::try_from(error).unwrap_or(libc::EIO))),
         }
@@ -226,17 +225,12 @@ fn access(region: u32, offset: u64, bytes: usize) -> Vec<u8> {
     body
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32_at(bytes, at)
-}
-
-/// A submission and a completion queue in shared memory.
+/// A submission queue at the beginning of shared memory, and a completion queue.
 #[derive(Debug)]
 struct Rings {
     id: u16,
     entries: u16,
     doorbells: Mapping,
-    submissions_at: usize,
     completions_at: usize,
     tail: u16,
     head: u16,
@@ -255,10 +249,23 @@ pub struct Completed {
     pub status: u16,
 }
 
+impl Completed {
+    /// An error where it was refused.
+    fn accepted(self) -> io::Result<Self> {
+        let error = self.status.into();
+        if error == 0 { Ok(self) } else { Err(io::Error::other(super::Refused { error })) }
+    }
+}
+
 impl Rings {
+    fn new(id: u16, entries: u16, completions_at: usize, doorbells: &OwnedFd, channel: &Channel) -> io::Result<Self> {
+        let doorbells = Mapping::new(doorbells, PAGE_BYTES as u64, PAGE_BYTES as u64, true)?;
+        let alive = channel.stream.try_clone()?;
+        Ok(Self { id, entries, doorbells, completions_at, tail: 0, head: 0, phase: true, alive })
+    }
+
     fn place(&mut self, submission: &[u8; SUBMISSION_BYTES], memory: &Shared) {
-        let at = self.submissions_at + usize::from(self.tail) * SUBMISSION_BYTES;
-        memory.write(at, submission);
+        memory.write(usize::from(self.tail) * SUBMISSION_BYTES, submission);
         self.tail = (self.tail + 1) % self.entries;
     }
 
@@ -339,17 +346,7 @@ impl Admin {
         let doorbells = doorbells.ok_or(ErrorKind::InvalidData)?;
         let memory = Shared::new(ADDRESS, 16 * PAGE_BYTES)?;
         channel.map(memory.address, memory.length_bytes as u64, Some((memory.file(), 0)))?;
-        let rings = Rings {
-            id: 0,
-            entries: ADMIN_ENTRIES,
-            doorbells: Mapping::new(&doorbells, PAGE_BYTES as u64, PAGE_BYTES as u64, true)?,
-            submissions_at: 0,
-            completions_at: PAGE_BYTES,
-            tail: 0,
-            head: 0,
-            phase: true,
-            alive: channel.stream.try_clone()?,
-        };
+        let rings = Rings::new(0, ADMIN_ENTRIES, PAGE_BYTES, &doorbells, &channel)?;
         let mut admin = Self { channel, memory, doorbells, rings, commands: 0, regions: 1 };
         admin.enable()?;
         Ok(admin)
@@ -386,7 +383,7 @@ impl Admin {
     }
 
     pub fn state(&mut self) -> io::Result<u32> {
-        Ok(word(&self.channel.read(0, 0x1c, 4)?, 0))
+        Ok(u32_at(&self.channel.read(0, 0x1c, 4)?, 0))
     }
 
     /// Waits until these bits of the state are so.
@@ -427,7 +424,10 @@ impl Admin {
 
     /// Carries a command out whose data, if it has any, are in one page at [`Admin::data`].
     pub fn call(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
-        let page = self.memory.address + ADMIN_DATA_AT as u64;
+        self.call_at(self.memory.address + ADMIN_DATA_AT as u64, opcode, namespace, words)
+    }
+
+    fn call_at(&mut self, page: u64, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
         let id = self.submit(opcode, namespace, page, words);
         loop {
             let entry = self.reap()?;
@@ -439,12 +439,7 @@ impl Admin {
 
     /// Carries a command out; a refusal is an error.
     pub fn require(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
-        let entry = self.call(opcode, namespace, words)?;
-        if entry.status == 0 {
-            return Ok(entry);
-        }
-        let error = entry.status.into();
-        Err(io::Error::other(super::Refused { error }))
+        self.call(opcode, namespace, words)?.accepted()
     }
 
     pub fn data(&self) -> Vec<u8> {
@@ -478,21 +473,10 @@ impl Admin {
         let size = (u32::from(settings.entries - 1) << 16) | u32::from(id);
         let by_interrupt = vector.map_or(0, |vector| (u32::from(vector) << 16) | 2);
         let at = memory.address + completions_at as u64;
-        self.create(0x05, at, size, by_interrupt | 1)?;
-        self.create(0x01, memory.address, size, (u32::from(id) << 16) | 1)?;
-        let doorbells = Mapping::new(&self.doorbells, PAGE_BYTES as u64, PAGE_BYTES as u64, true)?;
+        self.call_at(at, 0x05, 0, &[size, by_interrupt | 1])?.accepted()?;
+        self.call_at(memory.address, 0x01, 0, &[size, (u32::from(id) << 16) | 1])?.accepted()?;
         Ok(Queue {
-            rings: Rings {
-                id,
-                entries: settings.entries,
-                doorbells,
-                submissions_at: 0,
-                completions_at,
-                tail: 0,
-                head: 0,
-                phase: true,
-                alive: self.channel.stream.try_clone()?,
-            },
+            rings: Rings::new(id, settings.entries, completions_at, &self.doorbells, &self.channel)?,
             memory,
             settings: *settings,
             data_at,
@@ -502,16 +486,6 @@ impl Admin {
             reads: vec![0; entries],
             read: vec![0; settings.data_bytes],
         })
-    }
-
-    fn create(&mut self, opcode: u8, address: u64, size: u32, flags: u32) -> io::Result<()> {
-        let id = self.submit(opcode, 0, address, &[size, flags]);
-        let entry = self.reap()?;
-        if entry.id != id || entry.status != 0 {
-            let error = entry.status.into();
-            return Err(io::Error::other(super::Refused { error }));
-        }
-        Ok(())
     }
 
     /// The namespace's size, and bytes of its logical block.
@@ -630,26 +604,4 @@ pub fn connect(path: &Path, settings: &Settings) -> io::Result<(Admin, Queue)> {
     let mut admin = Admin::connect(path)?;
     let queue = admin.queue(1, settings, None)?;
     Ok((admin, queue))
-}
-
-/// Finds out how long vfio-user takes.
-#[derive(Debug)]
-pub struct OverheadProbe {
-    path: PathBuf,
-}
-
-impl OverheadProbe {
-    /// Of a device at this socket.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path }
-    }
-}
-
-impl Probe for OverheadProbe {
-    /// Clients of vfio-user spin, however slow the answers are.
-    fn run(&mut self, for_ms: u64, _slow: bool) -> io::Result<Vec<u64>> {
-        let settings = Settings { copies: false, ..Settings::default() };
-        let (_admin, mut queue) = connect(&self.path, &settings)?;
-        overhead(&mut queue, for_ms)
-    }
 }

@@ -92,3 +92,9 @@ pub trait Probe: Send {
     /// it waits for them as most clients do.
     fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>>;
 }
+
+impl<F: FnMut(u64, bool) -> std::io::Result<Vec<u64>> + Send> Probe for F {
+    fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>> {
+        self(for_ms, slow)
+    }
+}

@@ -10,8 +10,7 @@ pub use queue::Queue;
 
 use std::io;
 
-use super::{Waiting, overhead};
-use crate::transport::Probe;
+use super::Waiting;
 use crate::transport::socket::Endpoint;
 
 /// Parameters of a host's connections.
@@ -55,30 +54,4 @@ pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Resul
     admin.ask_for_queues(1)?;
     let queue = admin.queue(1)?;
     Ok((admin, queue))
-}
-
-/// Finds out how long NVMe over TCP takes.
-#[derive(Debug)]
-pub struct OverheadProbe {
-    at: Endpoint,
-    subsystem: String,
-    host: Option<String>,
-}
-
-impl OverheadProbe {
-    /// Of a subsystem that listens there, under the name of a host that may connect, if not any may.
-    pub fn new(at: Endpoint, subsystem: &str, host: Option<&str>) -> Self {
-        Self { at, subsystem: subsystem.to_owned(), host: host.map(str::to_owned) }
-    }
-}
-
-impl Probe for OverheadProbe {
-    fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        let mut settings = Settings { waiting: Waiting::of_most(slow), ..Settings::default() };
-        if let Some(host) = &self.host {
-            settings.host.clone_from(host);
-        }
-        let (_admin, mut queue) = connect(&self.at, &self.subsystem, &settings)?;
-        overhead(&mut queue, for_ms)
-    }
 }

@@ -29,19 +29,19 @@ pub fn reply_body(request: Request<'_>, owner: (u32, u32), facts: &DriveInfo) ->
     }
 }
 
+/// A body of longs, and then of shorter words.
+fn words(longs: &[u64], shorts: &[u32]) -> Vec<u8> {
+    let longs = longs.iter().flat_map(|long| long.to_ne_bytes());
+    longs.chain(shorts.iter().flat_map(|short| short.to_ne_bytes())).collect()
+}
+
 /// `fuse_attr_out`: how long it holds, then what stat(2) tells.
-fn attributes(owner: (u32, u32), facts: &DriveInfo) -> Vec<u8> {
+fn attributes((user, group): (u32, u32), facts: &DriveInfo) -> Vec<u8> {
     let size = facts.size_bytes;
-    let mut body = Vec::with_capacity(104);
-    for long in [ATTRIBUTES_HOLD_S, 0, ROOT, size, size / 512, 0, 0, 0] {
-        body.extend(long.to_ne_bytes());
-    }
-    let (user, group) = owner;
-    let preferred = facts.preferred_bytes;
-    for short in [0, 0, 0, MODE, 1, user, group, 0, preferred, 0] {
-        body.extend(short.to_ne_bytes());
-    }
-    body
+    words(
+        &[ATTRIBUTES_HOLD_S, 0, ROOT, size, size / 512, 0, 0, 0],
+        &[0, 0, 0, MODE, 1, user, group, 0, facts.preferred_bytes, 0],
+    )
 }
 
 /// `fuse_init_out`; the kernel and we speak the older of the two minor versions.
@@ -53,16 +53,10 @@ fn greet(fields: Fields<'_>) -> Result<Vec<u8>, i32> {
         return Err(libc::EOPNOTSUPP);
     }
     let wanted = init::ASYNC_READ | init::BIG_WRITES | init::ASYNC_DIO | init::MAX_PAGES;
-    let mut body = Vec::with_capacity(64);
-    for number in [MAJOR, MINOR.min(minor), MAX_DATA_BYTES, wanted & offered] {
-        body.extend(number.to_ne_bytes());
-    }
-    for number in [BACKGROUND, BACKGROUND / 4 * 3] {
-        body.extend(number.to_ne_bytes());
-    }
-    for number in [MAX_DATA_BYTES, 1, MAX_DATA_BYTES / PAGE_BYTES] {
-        body.extend(number.to_ne_bytes());
-    }
+    let mut body = words(&[], &[MAJOR, MINOR.min(minor), MAX_DATA_BYTES, wanted & offered]);
+    body.extend([BACKGROUND, BACKGROUND / 4 * 3].map(u16::to_ne_bytes).concat());
+    body.extend(words(&[], &[MAX_DATA_BYTES, 1]));
+    body.extend(((MAX_DATA_BYTES / PAGE_BYTES) as u16).to_ne_bytes());
     body.resize(64, 0);
     Ok(body)
 }
@@ -82,22 +76,13 @@ fn open(fields: Fields<'_>, facts: &DriveInfo) -> Result<Vec<u8>, i32> {
     if writes && facts.read_only {
         return Err(libc::EROFS);
     }
-    let mut body = vec![0; 8];
-    body.extend(abi::OPEN_DIRECT.to_ne_bytes());
-    body.extend([0; 4]);
-    Ok(body)
+    Ok(words(&[0], &[abi::OPEN_DIRECT, 0]))
 }
 
 /// `fuse_statfs_out`: a full file system with one file.
 fn statistics(facts: &DriveInfo) -> Vec<u8> {
-    let mut body = Vec::with_capacity(80);
     let blocks = facts.size_bytes / u64::from(PAGE_BYTES);
-    for long in [blocks, 0, 0, 1, 0] {
-        body.extend(long.to_ne_bytes());
-    }
-    for short in [PAGE_BYTES, 255, PAGE_BYTES] {
-        body.extend(short.to_ne_bytes());
-    }
+    let mut body = words(&[blocks, 0, 0, 1, 0], &[PAGE_BYTES, 255, PAGE_BYTES]);
     body.resize(80, 0);
     body
 }

@@ -62,7 +62,7 @@ impl Handshake {
     }
 
     /// Takes what the client sent; and what was agreed on when the transmission begins. `name` is that of the first
-    /// export, besides the empty one.
+    /// export, next to the empty one.
     pub fn received(
         &mut self,
         bytes: &[u8],

@@ -20,8 +20,8 @@ use session::Transmission;
 
 use super::Probe;
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then};
-use crate::client::OverheadProbe;
 use crate::client::nbd::Client;
+use crate::client::{Waiting, overhead};
 use crate::command::{Answer, Drive};
 use crate::namespace::NamespaceDrive;
 
@@ -176,7 +176,9 @@ impl Protocol for Nbd {
 
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
         let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(Certificates::probe));
-        Some(Box::new(OverheadProbe(move |waiting| Client::connect_with(&at, "", true, waiting, tls.clone()))))
+        Some(Box::new(move |for_ms: u64, slow: bool| {
+            overhead(&mut Client::connect_with(&at, "", true, Waiting::of_most(slow), tls.clone())?, for_ms)
+        }))
     }
 }
 

@@ -8,7 +8,7 @@ use super::entry::{Completion, FABRICS, Outcome, Submission};
 use super::events::MAX_REQUESTS;
 use super::opcode::{admin, io as opcode};
 use super::status::{self, Status};
-use super::{Subsystem, features, io, logs, zones};
+use super::{Subsystem, features, identify, io, logs, zones};
 use crate::command::{Answer, Command, Drive, Op, Tag};
 
 /// Requests that the drive may have of one queue: more than entries, because one command may have 256 ranges.
@@ -273,11 +273,12 @@ impl<P: Port> Queue<'_, P> {
         if let Some(outcome) = zones::feature(command, drive) {
             return outcome;
         }
+        let pages = |page: Result<_, Status>| page.map_or_else(Outcome::from, Outcome::Data);
         let (facts, most_queues) = (drive.facts(), subsystem.io_queues);
         match command.opcode() {
             admin::KEEP_ALIVE => Outcome::Done(0),
-            admin::IDENTIFY => zones::identify(controller, command, subsystem, drive),
-            admin::GET_LOG_PAGE => logs::get(controller, command, subsystem, drive),
+            admin::IDENTIFY => pages(identify::identify(controller, command, subsystem, drive)),
+            admin::GET_LOG_PAGE => pages(logs::get(controller, command, subsystem, drive)),
             admin::GET_FEATURES => features::get(controller, command, facts, most_queues),
             admin::SET_FEATURES => {
                 let was_cached = !controller.features.cache_is_off;

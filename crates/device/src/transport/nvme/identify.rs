@@ -2,16 +2,16 @@
 //! section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
 use super::controller::{Controller, ERROR_ENTRIES, VERSION};
-use super::entry::{Outcome, Submission};
+use super::entry::Submission;
 use super::events::MAX_REQUESTS;
 use super::features::WARNING_KELVIN;
 use super::io::{EVERY_NAMESPACE, MAX_SOURCES};
-use super::status;
-use super::{DISCOVERY_NAME, IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem};
+use super::status::{self, Status};
+use super::{DISCOVERY_NAME, IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem, zones};
 use crate::command::{Drive, DriveInfo};
 use crate::namespace::{FIRST, Namespace};
 
-pub const IDENTIFY_BYTES: usize = 4096;
+const IDENTIFY_BYTES: usize = 4096;
 
 /// The critical temperature of the controller, in kelvin: 85 °C.
 const CRITICAL_KELVIN: u16 = 358;
@@ -29,39 +29,51 @@ mod what {
     pub const COMMAND_SETS: u8 = 0x1c;
 }
 
-pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
-    match command.room() {
-        Ok(room) if room >= IDENTIFY_BYTES => {}
-        Ok(_) => return status::SGL_LENGTH_INVALID.into(),
-        Err(status) => return status.into(),
+pub fn identify(
+    controller: &Controller,
+    command: &Submission,
+    subsystem: &Subsystem,
+    drive: &dyn Drive,
+) -> Result<Vec<u8>, Status> {
+    if command.room()? < IDENTIFY_BYTES {
+        return Err(status::SGL_LENGTH_INVALID);
     }
-    let (what, set, namespace) = (command.word(10) as u8, command.word(11) >> 24, command.namespace());
+    let (what, set, id) = (command.word(10) as u8, command.word(11) >> 24, command.namespace());
     if what == what::CONTROLLER {
-        return Outcome::Data(describe_controller(controller, subsystem, drive));
+        return Ok(describe_controller(controller, subsystem, drive));
     }
-    // The NVM command set, 0, is the only one.
-    if controller.discovers || set != 0 {
-        return status::INVALID_FIELD.into();
+    // The command set of zones is there with them, and the NVM command set, 0, always.
+    let zones = drive.zones().filter(|_| set == zones::COMMAND_SET);
+    if controller.discovers || set != 0 && zones.is_none() {
+        return Err(status::INVALID_FIELD);
     }
-    let of_namespace = |page: &dyn Fn(Namespace<'_>) -> Vec<u8>| match drive.namespace(namespace) {
-        Some(namespace) => Outcome::Data(page(namespace)),
-        None => status::INVALID_NAMESPACE.into(),
-    };
+    if let Some(zones) = zones {
+        return match what {
+            what::NAMESPACE_OF_COMMAND_SET if id == FIRST => Ok(zones::describe_namespace(zones, drive.facts())),
+            what::NAMESPACE_OF_COMMAND_SET => Err(status::INVALID_NAMESPACE),
+            what::CONTROLLER_OF_COMMAND_SET => Ok(page(&[(0, &[exponent(zones.geometry().append_bytes)])])),
+            what::ACTIVE_OF_COMMAND_SET => active_namespaces(id, FIRST),
+            _ => Err(status::INVALID_FIELD),
+        };
+    }
+    let namespace = drive.namespace(id).ok_or(status::INVALID_NAMESPACE);
+    let (count, is_zoned) = (drive.namespace_count(), drive.zones().is_some());
     match what {
-        what::NAMESPACE => of_namespace(&|of| describe_namespace(subsystem, of)),
-        what::ACTIVE_NAMESPACES | what::ACTIVE_OF_COMMAND_SET => active_namespaces(namespace, drive.namespace_count()),
-        what::DESCRIPTORS => of_namespace(&|of| descriptors(subsystem, of)),
-        what::NAMESPACE_OF_COMMAND_SET => of_namespace(&|_| vec![0; IDENTIFY_BYTES]),
+        what::NAMESPACE => namespace.map(|of| describe_namespace(subsystem, of)),
+        what::ACTIVE_NAMESPACES => active_namespaces(id, count),
+        what::ACTIVE_OF_COMMAND_SET => active_namespaces(id, if is_zoned { 0 } else { count }),
+        what::DESCRIPTORS => namespace.map(|of| descriptors(subsystem, of, is_zoned)),
+        what::NAMESPACE_OF_COMMAND_SET => namespace.map(|_| page(&[])),
         // What Verify reads has the limit of what is transferred; nothing else has one.
-        what::CONTROLLER_OF_COMMAND_SET => Outcome::Data(page(&[(0, &[transfer_exponent()])])),
-        what::NAMESPACE_INDEPENDENTLY => of_namespace(&|of| describe_independently(of.facts)),
-        what::COMMAND_SETS => Outcome::Data(page(&[(0, &[1])])),
-        _ => status::INVALID_FIELD.into(),
+        what::CONTROLLER_OF_COMMAND_SET => Ok(page(&[(0, &[exponent(MAX_TRANSFER_BYTES as u64)])])),
+        what::NAMESPACE_INDEPENDENTLY => namespace.map(|of| describe_independently(of.facts)),
+        what::COMMAND_SETS => Ok(page(&[(0, &[if is_zoned { 1 | 1 << zones::COMMAND_SET } else { 1 }])])),
+        _ => Err(status::INVALID_FIELD),
     }
 }
 
 /// A page with some fields in it, each at its place.
-fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
+pub(super) fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
     let mut page = vec![0; IDENTIFY_BYTES];
     for (at, bytes) in fields {
         page[*at..*at + bytes.len()].copy_from_slice(bytes);
@@ -69,7 +81,7 @@ fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
     page
 }
 
-/// Text as it is told: filled with spaces, and cut.
+/// A field of text: padded with spaces, and cut.
 fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [b' '; N];
     for (to, from) in field.iter_mut().zip(text.bytes()) {
@@ -78,9 +90,9 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
     field
 }
 
-/// The exponent of the longest transfer, in pages of 4 KiB.
-fn transfer_exponent() -> u8 {
-    (MAX_TRANSFER_BYTES / 4096).ilog2() as u8
+/// The exponent of a longest transfer, in pages of 4 KiB.
+fn exponent(most_bytes: u64) -> u8 {
+    (most_bytes / 4096).ilog2() as u8
 }
 
 fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &dyn Drive) -> Vec<u8> {
@@ -92,7 +104,7 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &d
         (24, &padded::<40>(&facts.model)),
         (64, &padded::<8>(&facts.firmware)),
         (76, &[2]), // several controllers, each of a host
-        (77, &[transfer_exponent()]),
+        (77, &[exponent(MAX_TRANSFER_BYTES as u64)]),
         (78, &controller.id.to_le_bytes()),
         (80, &VERSION.to_le_bytes()),
         (96, &1u32.to_le_bytes()), // host identifiers of 128 bits
@@ -133,7 +145,8 @@ fn describe_io(page: &mut [u8], drive: &dyn Drive) {
     let used_bytes: u64 = (FIRST..=namespaces).filter_map(|id| Some(drive.namespace(id)?.facts.size_bytes)).sum();
     let free_bytes = facts.size_bytes.saturating_sub(used_bytes);
     let mut set = |at: usize, bytes: &[u8]| set(page, at, bytes);
-    set(92, &(1u32 << 8).to_le_bytes()); // tells of changed namespaces
+    let of_zones = u32::from(drive.zones().is_some()) << 27;
+    set(92, &((1u32 << 8) | of_zones).to_le_bytes()); // tells of changed namespaces, and of changed zones
     set(258, &[3]); // Aborts at a time, less one
     set(260, &[0b11]); // one slot for firmware, read-only
     set(266, &WARNING_KELVIN.to_le_bytes());
@@ -191,19 +204,20 @@ fn describe_independently(facts: &DriveInfo) -> Vec<u8> {
 }
 
 /// Numbers of the namespaces behind one, as many as a page holds.
-fn active_namespaces(after: u32, count: u32) -> Outcome {
+fn active_namespaces(after: u32, count: u32) -> Result<Vec<u8>, Status> {
     if matches!(after, EVERY_NAMESPACE | 0xffff_fffe) {
-        return status::INVALID_NAMESPACE.into();
+        return Err(status::INVALID_NAMESPACE);
     }
     let mut page = page(&[]);
     for (entry, id) in page.chunks_exact_mut(4).zip(after + 1..=count) {
         entry.copy_from_slice(&id.to_le_bytes());
     }
-    Outcome::Data(page)
+    Ok(page)
 }
 
-fn descriptors(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8> {
+fn descriptors(subsystem: &Subsystem, namespace: Namespace<'_>, is_zoned: bool) -> Vec<u8> {
+    let set = if is_zoned { zones::COMMAND_SET as u8 } else { 0 };
     let uuid = subsystem.uuid_of(namespace.id);
-    // Types 2, 3 and 4: NGUID, UUID, and the command set, which is 0.
-    page(&[(0, &[2, 16]), (4, &uuid), (20, &[3, 16]), (24, &uuid), (40, &[4, 1])])
+    // Types 2, 3 and 4: NGUID, UUID, and the command set.
+    page(&[(0, &[2, 16]), (4, &uuid), (20, &[3, 16]), (24, &uuid), (40, &[4, 1, 0, 0, set])])
 }

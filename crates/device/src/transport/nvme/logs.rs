@@ -1,10 +1,11 @@
 //! Log pages (NVM Express Base Specification 2.0, section 5.16). Those of zones are in `zones`.
 
 use super::controller::{Controller, ERROR_ENTRIES};
-use super::entry::{Outcome, Submission};
+use super::entry::Submission;
 use super::features::KELVIN;
 use super::opcode::{self, io};
-use super::{MAX_TRANSFER_BYTES, Subsystem, status, zones};
+use super::status::{self, Status};
+use super::{MAX_TRANSFER_BYTES, Subsystem, zones};
 use crate::command::Drive;
 use crate::namespace::FIRST;
 
@@ -24,23 +25,22 @@ const ERROR_BYTES: usize = 64;
 /// Bytes of the header of the discovery log, and of each of its entries.
 const DISCOVERY_BYTES: usize = 1024;
 
-pub fn get(controller: &mut Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
+pub fn get(
+    controller: &mut Controller,
+    command: &Submission,
+    subsystem: &Subsystem,
+    drive: &dyn Drive,
+) -> Result<Vec<u8>, Status> {
     let words = ((u64::from(command.word(11) & 0xffff) << 16) | u64::from(command.word(10) >> 16)) + 1;
     let (length, offset) = (words * 4, command.double_word(12));
-    match command.room() {
-        Err(status) => return status.into(),
-        Ok(room) if (room as u64) < length => return status::SGL_LENGTH_INVALID.into(),
-        Ok(_) => {}
+    if (command.room()? as u64) < length {
+        return Err(status::SGL_LENGTH_INVALID);
     }
     if length > MAX_TRANSFER_BYTES as u64 || offset % 4 != 0 {
-        return status::INVALID_FIELD.into();
+        return Err(status::INVALID_FIELD);
     }
-    let Some(page) = page(controller, command, subsystem, drive) else {
-        return status::INVALID_LOG_PAGE.into();
-    };
-    let Some(rest) = usize::try_from(offset).ok().and_then(|offset| page.get(offset..)) else {
-        return status::INVALID_FIELD.into();
-    };
+    let page = page(controller, command, subsystem, drive).ok_or(status::INVALID_LOG_PAGE)?;
+    let rest = usize::try_from(offset).ok().and_then(|offset| page.get(offset..)).ok_or(status::INVALID_FIELD)?;
     // What lies behind the end is not defined; zeroes tell nothing.
     let mut answer = rest[..rest.len().min(length as usize)].to_vec();
     answer.resize(length as usize, 0);
@@ -53,27 +53,28 @@ pub fn get(controller: &mut Controller, command: &Submission, subsystem: &Subsys
             _ => {}
         }
     }
-    Outcome::Data(answer)
+    Ok(answer)
 }
 
 fn page(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Option<Vec<u8>> {
     match (command.word(10) as u8, controller.discovers) {
         (id::DISCOVERY, true) => Some(discovery(subsystem, &controller.host.name)),
         (_, true) | (id::DISCOVERY, _) => None,
-        (id::SUPPORTED, _) => Some(zones::with_supported(supported(), drive)),
+        (id::SUPPORTED, _) => Some(supported(drive)),
         (id::ERRORS, _) => Some(errors(controller)),
         (id::HEALTH, _) => Some(health(drive, controller)),
         (id::FIRMWARE, _) => Some(firmware(&drive.facts().firmware)),
         (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller, drive)),
-        (id::COMMANDS, _) => zones::with_commands(commands(subsystem), command, drive),
+        (id::COMMANDS, _) => commands(command, subsystem, drive),
         (zones::CHANGED_ZONES, _) => zones::changed(controller, drive),
         _ => None,
     }
 }
 
-fn supported() -> Vec<u8> {
+fn supported(drive: &dyn Drive) -> Vec<u8> {
     let mut page = vec![0; 1024];
-    for id in [id::SUPPORTED, id::ERRORS, id::HEALTH, id::FIRMWARE, id::CHANGED_NAMESPACES, id::COMMANDS] {
+    let all = [id::SUPPORTED, id::ERRORS, id::HEALTH, id::FIRMWARE, id::CHANGED_NAMESPACES, id::COMMANDS];
+    for id in all.into_iter().chain(drive.zones().map(|_| zones::CHANGED_ZONES)) {
         page[usize::from(id) * 4] = 1;
     }
     page
@@ -142,8 +143,9 @@ fn changed_namespaces(controller: &Controller, drive: &dyn Drive) -> Vec<u8> {
     page
 }
 
-/// Which commands there are, and which of them change what is stored.
-fn commands(subsystem: &Subsystem) -> Vec<u8> {
+/// Which commands there are of the set that is asked for, and which of them change what is stored. There is no log of a
+/// set that the drive does not have.
+fn commands(command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Option<Vec<u8>> {
     const SUPPORTED: u8 = 1;
     const CHANGES_CONTENT: u8 = 2;
     let mut page = vec![0; 4096];
@@ -151,11 +153,16 @@ fn commands(subsystem: &Subsystem) -> Vec<u8> {
     for &code in opcode::admin::ALL.iter().chain(of_queues) {
         page[usize::from(code) * 4] = SUPPORTED;
     }
-    for code in io::ALL {
+    let of_zones = match command.word(14) >> 24 {
+        0 => &[],
+        zones::COMMAND_SET => drive.zones().map(|_| &io::ZONED[..])?,
+        _ => return None,
+    };
+    for &code in io::ALL.iter().chain(of_zones) {
         let changes = if io::CHANGE_CONTENT.contains(&code) { CHANGES_CONTENT } else { 0 };
         page[1024 + usize::from(code) * 4] = SUPPORTED | changes;
     }
-    page
+    Some(page)
 }
 
 /// The log of the discovery service: it tells of the one subsystem those hosts that may use it (NVMe over Fabrics 1.1,

@@ -38,7 +38,8 @@ pub mod io {
     pub const ALL: [u8; 8] = [FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, DATASET_MANAGEMENT, VERIFY, COPY];
     /// Commands whose data are a list of ranges.
     pub const OF_RANGES: [u8; 2] = [DATASET_MANAGEMENT, COPY];
-    pub const CHANGE_CONTENT: [u8; 4] = [WRITE, WRITE_ZEROES, DATASET_MANAGEMENT, COPY];
+    pub const CHANGE_CONTENT: [u8; 6] =
+        [WRITE, WRITE_ZEROES, DATASET_MANAGEMENT, COPY, ZONE_MANAGEMENT_SEND, ZONE_APPEND];
 
     // Zoned Namespace Command Set Specification 1.1, section 3.4.
     pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;

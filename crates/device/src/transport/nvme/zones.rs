@@ -1,15 +1,14 @@
 //! A zoned namespace: what hosts are told of it, and the commands that only it has (NVM Express Zoned Namespace Command Set
 //! Specification 1.1; command sets: NVM Express Base Specification 2.0, sections 3.1.3.1 and 5.17).
 
+use super::MAX_TRANSFER_BYTES;
 use super::command_table::Request;
 use super::controller::Controller;
 use super::entry::{Outcome, Submission};
-use super::io::EVERY_NAMESPACE;
-use super::opcode::{admin, io as opcode};
+use super::identify::page;
+use super::opcode::admin;
 use super::status::{self, Status, of_zone};
-use super::{MAX_TRANSFER_BYTES, Subsystem, identify};
 use crate::command::{Drive, DriveInfo, Op};
-use crate::namespace::FIRST;
 use crate::zones::{Zone, ZoneAction, ZoneState, Zones};
 
 /// The type of all zones: Sequential Write Required.
@@ -26,7 +25,7 @@ const PARTIAL: u32 = 1 << 16;
 pub const CHANGED_ZONES: u8 = 0xbf;
 
 /// The identifier of the command set.
-const ZONED: u32 = 2;
+pub const COMMAND_SET: u32 = 2;
 
 /// The feature I/O Command Set Profile.
 const COMMAND_SET_PROFILE: u8 = 0x19;
@@ -39,70 +38,21 @@ pub fn capability(drive: &dyn Drive) -> u64 {
     if drive.zones().is_some() { 1 << 43 } else { 0 }
 }
 
-/// Identify: that of any namespace, and what is different in a zoned one.
-pub fn identify(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Outcome {
-    let facts = drive.facts();
-    let (what, set) = (command.word(10) as u8, command.word(11) >> 24);
-    let plain = || identify::identify(controller, command, subsystem, drive);
-    let Some(zones) = drive.zones().filter(|_| !controller.discovers) else {
-        return plain();
-    };
-    let changed = |at: usize, bytes: &[u8]| match plain() {
-        Outcome::Data(mut page) => {
-            page[at..at + bytes.len()].copy_from_slice(bytes);
-            Outcome::Data(page)
-        }
-        refused => refused,
-    };
-    match (what, set) {
-        // It tells of changed namespaces, and of changed zones.
-        (0x01, _) => changed(92, &((1u32 << 8) | (1 << 27)).to_le_bytes()),
-        // The descriptor of the command set, behind those of the identifiers.
-        (0x03, 0) => changed(44, &[ZONED as u8]),
-        (0x05..=0x07, ZONED) => of_command_set(command, what, zones, facts),
-        // No namespace has the NVM command set as its own.
-        (0x07, 0) => match plain() {
-            Outcome::Data(page) => Outcome::Data(vec![0; page.len()]),
-            refused => refused,
-        },
-        // Both sets together.
-        (0x1c, 0) => changed(0, &[1 | (1 << ZONED)]),
-        _ => plain(),
-    }
-}
-
-/// Identify of the command set: its namespace, its controller, and the list of namespaces that have it.
-fn of_command_set(command: &Submission, what: u8, zones: &Zones, facts: &DriveInfo) -> Outcome {
-    match command.room() {
-        Ok(room) if room >= identify::IDENTIFY_BYTES => {}
-        Ok(_) => return status::SGL_LENGTH_INVALID.into(),
-        Err(status) => return status.into(),
-    }
-    let mut page = vec![0; identify::IDENTIFY_BYTES];
-    match (what, command.namespace()) {
-        (0x05, FIRST) => describe_namespace(&mut page, zones, facts),
-        (0x05, _) => return status::INVALID_NAMESPACE.into(),
-        (0x06, _) => page[0] = (zones.geometry().append_bytes / 4096).ilog2() as u8,
-        (_, 0) => page[..4].copy_from_slice(&FIRST.to_le_bytes()),
-        (_, EVERY_NAMESPACE | 0xffff_fffe) => return status::INVALID_NAMESPACE.into(),
-        _ => {}
-    }
-    Outcome::Data(page)
-}
-
-/// The namespace (figure 48). No zone changes by itself for another reason than its wear, and reads may cross
-/// boundaries.
-fn describe_namespace(page: &mut [u8], zones: &Zones, facts: &DriveInfo) {
+/// The namespace, as Identify of the command set describes it (figure 48). No zone changes by itself for another reason
+/// than its wear, and reads may cross boundaries.
+pub fn describe_namespace(zones: &Zones, facts: &DriveInfo) -> Vec<u8> {
     let geometry = zones.geometry();
     let limit = |most: u32| {
         let less_one = if most == geometry.count { u32::MAX } else { most - 1 };
         less_one.to_le_bytes()
     };
-    page[2] = 1; // reads across boundaries
-    page[4..8].copy_from_slice(&limit(geometry.most_active));
-    page[8..12].copy_from_slice(&limit(geometry.most_open));
     let blocks = geometry.zone_bytes / u64::from(facts.block_bytes.max(1));
-    page[2816..2824].copy_from_slice(&blocks.to_le_bytes());
+    page(&[
+        (2, &[1]), // reads across boundaries
+        (4, &limit(geometry.most_active)),
+        (8, &limit(geometry.most_open)),
+        (2816, &blocks.to_le_bytes()),
+    ])
 }
 
 /// Get and Set Features of the command sets: there is one combination of them.
@@ -119,37 +69,12 @@ pub fn feature(command: &Submission, drive: &dyn Drive) -> Option<Outcome> {
     }
 }
 
-/// The log of supported pages, with that of changed zones.
-pub fn with_supported(mut page: Vec<u8>, drive: &dyn Drive) -> Vec<u8> {
-    if drive.zones().is_some() {
-        page[usize::from(CHANGED_ZONES) * 4] = 1;
-    }
-    page
-}
-
-/// The log of commands, of the set that is asked for; `None` for one that there is not.
-pub fn with_commands(mut page: Vec<u8>, command: &Submission, drive: &dyn Drive) -> Option<Vec<u8>> {
-    const SUPPORTED: u8 = 1;
-    const CHANGES_CONTENT: u8 = 2;
-    match (command.word(14) >> 24, drive.zones().is_some()) {
-        (0, _) => {}
-        (ZONED, true) => {
-            page[1024 + usize::from(opcode::ZONE_MANAGEMENT_RECEIVE) * 4] = SUPPORTED;
-            for code in [opcode::ZONE_MANAGEMENT_SEND, opcode::ZONE_APPEND] {
-                page[1024 + usize::from(code) * 4] = SUPPORTED | CHANGES_CONTENT;
-            }
-        }
-        _ => return None,
-    }
-    Some(page)
-}
-
 /// The log of zones that changed by themselves since the host read it; more than it has room for are not listed.
 pub fn changed(controller: &Controller, drive: &dyn Drive) -> Option<Vec<u8>> {
     let zones = drive.zones()?;
     let block = u64::from(drive.facts().block_bytes.max(1));
     let changed = zones.changed().get(controller.events.zones_read()..).unwrap_or(&[]);
-    let mut page = vec![0; 4096];
+    let mut page = page(&[]);
     if changed.len() > MOST_CHANGED {
         page[..2].copy_from_slice(&[0xff; 2]);
         return Some(page);

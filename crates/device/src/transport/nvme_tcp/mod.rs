@@ -21,6 +21,8 @@ use super::nvme::controller::Controller;
 use super::nvme::zones;
 pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory};
+use crate::client::nvme_tcp::{Settings, connect};
+use crate::client::{Waiting, overhead};
 use crate::command::{Answer, Drive};
 use session::Out;
 
@@ -162,10 +164,14 @@ impl Protocol for NvmeTcp {
     }
 
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
-        Some(Box::new(crate::client::nvme_tcp::OverheadProbe::new(
-            at.clone(),
-            &self.subsystem.name,
-            self.subsystem.hosts.first().map(String::as_str),
-        )))
+        let (at, name, mut settings) = (at.clone(), self.subsystem.name.clone(), Settings::default());
+        if let Some(host) = self.subsystem.hosts.first() {
+            settings.host.clone_from(host);
+        }
+        Some(Box::new(move |for_ms: u64, slow: bool| {
+            settings.waiting = Waiting::of_most(slow);
+            let (_admin, mut queue) = connect(&at, &name, &settings)?;
+            overhead(&mut queue, for_ms)
+        }))
     }
 }
