@@ -8,12 +8,69 @@
 //! spins, and does not look at what it reads, as SPDK's `spdk_nvme_perf` does.
 
 use std::error::Error;
-use std::time::Duration;
+use std::io;
+use std::time::{Duration, Instant};
 
-use ioassay_device::client::load::{Load, run};
+use ioassay_block::SplitMix64;
 use ioassay_device::client::nvme_tcp::{Settings, connect};
-use ioassay_device::client::{Initiator, Waiting, nbd, vfio_user};
+use ioassay_device::client::{Initiator, Refused, Request, Waiting, nbd, vfio_user};
 use serde_json::json;
+
+/// Requests to random addresses, of which so many are always in flight.
+struct Load {
+    depth: u16,
+    length_bytes: u32,
+    reads_percent: u8,
+    lasts: Duration,
+}
+
+impl Load {
+    /// Returns how long it took, and the sorted nanoseconds from the submission of each request to its answer.
+    fn run(&self, initiator: &mut dyn Initiator) -> io::Result<(Duration, Vec<u64>)> {
+        let (mut chance, data) = (SplitMix64(1), vec![0xa5; self.length_bytes as usize]);
+        let mut sent = vec![Instant::now(); self.depth.into()];
+        let mut free: Vec<u16> = (0..self.depth).collect();
+        let (mut latencies_ns, mut error) = (Vec::new(), 0);
+        let start = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now - start < self.lasts {
+                for tag in free.drain(..) {
+                    sent[usize::from(tag)] = now;
+                    let mixed = chance.next();
+                    initiator.submit(tag, self.request(mixed, initiator.size_bytes(), &data));
+                }
+                initiator.push()?;
+            } else if free.len() == sent.len() {
+                break;
+            }
+            let before = free.len();
+            initiator.reap(&mut |done| {
+                error |= done.error;
+                free.extend(Some(done.tag).filter(|tag| *tag < self.depth));
+            })?;
+            let answered = Instant::now();
+            latencies_ns
+                .extend(free[before..].iter().map(|tag| (answered - sent[usize::from(*tag)]).as_nanos() as u64));
+            if error != 0 {
+                return Err(io::Error::other(Refused { error }));
+            }
+        }
+        latencies_ns.sort_unstable();
+        Ok((start.elapsed(), latencies_ns))
+    }
+
+    fn request<'a>(&self, mixed: u64, size_bytes: u64, data: &'a [u8]) -> Request<'a> {
+        let count = (size_bytes / u64::from(self.length_bytes)).max(1);
+        let at = ((u128::from(mixed) * u128::from(count)) >> 64) as u64;
+        let offset_bytes = at * u64::from(self.length_bytes);
+        if ((mixed % 100) as u8) < self.reads_percent {
+            Request::Read { offset_bytes, length_bytes: self.length_bytes }
+        } else {
+            Request::Write { offset_bytes, data, fua: false }
+        }
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,20 +86,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         lasts: Duration::from_millis(number(2, 3000)?),
         length_bytes: number(3, 4096)?.try_into()?,
         reads_percent: number(4, 100)?.try_into()?,
-        seed: 1,
     };
-    let outcome = match place.split_once(':') {
+    let (took, latencies_ns) = match place.split_once(':') {
         Some(("nbd", at)) => {
             let mut client = nbd::Client::connect(&at.parse()?, "", true, waiting)?;
-            run(&mut client, &load)?
+            load.run(&mut client)?
         }
         Some(("nvme-tcp", at)) => {
             let (at, name) = at.split_once(",nqn=").ok_or("wanted: nvme-tcp:ADDRESS:PORT,nqn=NAME")?;
             let entries = load.depth.saturating_add(1).max(32);
             let settings = Settings { waiting, entries, ..Settings::default() };
             let (_admin, mut queue) = connect(&at.parse()?, name, &settings)?;
-            let queue: &mut dyn Initiator = &mut queue;
-            run(queue, &load)?
+            load.run(&mut queue)?
         }
         Some(("vfio-user", at)) => {
             let settings = vfio_user::Settings {
@@ -51,15 +106,19 @@ fn main() -> Result<(), Box<dyn Error>> {
                 copies: false,
             };
             let (_admin, mut queue) = vfio_user::connect(at.as_ref(), &settings)?;
-            run(&mut queue, &load)?
+            load.run(&mut queue)?
         }
         _ => return Err("wanted: nbd:PLACE, nvme-tcp:PLACE or vfio-user:PATH".into()),
     };
-    let percentile = |share| outcome.percentile_ns(share);
+    let percentile = |share: f64| {
+        let at = (share * latencies_ns.len() as f64).ceil() as usize;
+        latencies_ns.get(at.saturating_sub(1)).copied().unwrap_or(0)
+    };
+    let iops = latencies_ns.len() as f64 / took.as_secs_f64();
     println!(
         "{}",
         json!({
-            "iops": outcome.iops().round(), "depth": load.depth, "bytes": load.length_bytes,
+            "iops": iops.round(), "depth": load.depth, "bytes": load.length_bytes,
             "p1_ns": percentile(0.01), "p50_ns": percentile(0.5), "p99_ns": percentile(0.99),
         })
     );

@@ -1,9 +1,8 @@
-//! Clients of the drive: they measure a transport's floor, load it in benches, and serve tests.
+//! Clients of the drive: they measure a transport's floor, and load it in benches and tests.
 //!
 //! Clients batch: many requests leave in one system call and many answers are taken from one. They are no complete
 //! initiators, and misbehaving drives are not tolerated.
 
-pub mod load;
 pub mod nbd;
 pub mod nvme;
 pub mod nvme_tcp;

@@ -9,7 +9,6 @@ pub mod nbd;
 pub(crate) mod nvme;
 pub mod nvme_tcp;
 mod open;
-mod private_file;
 pub mod socket;
 pub mod vfio_user;
 

@@ -6,7 +6,6 @@
 //! other files, names or sizes: all that would change these is refused.
 
 mod abi;
-mod file_request;
 mod metadata;
 mod mount;
 mod page_cache;

@@ -21,8 +21,6 @@ use rustls::{
     RootCertStore, ServerConfig, SignatureScheme,
 };
 
-use crate::transport::private_file::is_exposed;
-
 const AUTHORITY: &str = "ca-cert.pem";
 const REVOKED: &str = "ca-crl.pem";
 const CERTIFICATE: &str = "server-cert.pem";
@@ -136,6 +134,14 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> 
         found: error.to_string(),
         wanted: "a private key in PEM, without a password",
     })
+}
+
+/// Whether others may read a private key. Its group may, if it is not the user's own file: an administrator gave it to a
+/// group of services.
+fn is_exposed(file: &Metadata) -> bool {
+    let own = file.uid() == rustix::process::geteuid().as_raw();
+    let others = if own { 0o077 } else { 0o007 };
+    file.mode() & others != 0
 }
 
 fn content(path: &Path) -> Result<(Vec<u8>, Metadata), CertificateError> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::entry::Submission;
 use super::events::{Events, warnings};
-use super::features::Features;
+use super::features::{Features, NAMESPACE_NOTICES, ZONE_NOTICES};
 use super::status::Status;
 use crate::command::Drive;
 
@@ -167,15 +167,11 @@ impl Controller {
         if self.discovers {
             return;
         }
-        self.events.look(
-            drive.facts().read_only,
-            self.warnings(drive),
-            self.features.wants_namespace_notices(),
-            self.features.wanted_warnings(),
-        );
+        let (wanted, warnings) = (self.features.event_configuration, self.warnings(drive));
+        let wants_namespaces = wanted & NAMESPACE_NOTICES != 0;
+        self.events.look(drive.facts().read_only, warnings, wants_namespaces, wanted as u8);
         if let Some(zones) = drive.zones() {
-            let wants = self.features.wants_zone_notices();
-            self.events.look_at_zones(zones.changed().len(), wants);
+            self.events.look_at_zones(zones.changed().len(), wanted & ZONE_NOTICES != 0);
         }
     }
 

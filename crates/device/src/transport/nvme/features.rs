@@ -24,11 +24,13 @@ mod id {
     pub const HOST_IDENTIFIER: u8 = 0x81;
 }
 
-/// Events of the health log's critical warnings, each at its bit.
-const HEALTH_NOTICES: u32 = 0xff;
-const NAMESPACE_NOTICES: u32 = 1 << 8;
+/// Bits of the event configuration: what the host wants to know of. The lowest eight are the critical warnings of the
+/// health log.
+pub const NAMESPACE_NOTICES: u32 = 1 << 8;
+pub const ZONE_NOTICES: u32 = 1 << 27;
 
-const ZONE_NOTICES: u32 = 1 << 27;
+/// Features whose values are kept as plain numbers and change nothing.
+const NUMBERS: [u8; 4] = [id::ARBITRATION, id::POWER_MANAGEMENT, id::ERROR_RECOVERY, id::WRITE_ATOMICITY];
 
 const TIMESTAMP_MAX: u64 = (1 << 48) - 1;
 
@@ -45,14 +47,12 @@ pub struct Features {
     pub io_queues: Option<u16>,
     /// Whether the host switched the write cache off: every write is durable when it is answered.
     pub cache_is_off: bool,
-    event_configuration: u32,
-    arbitration: u32,
-    power_management: u32,
-    error_recovery: u32,
+    /// The events that the host wants to know of.
+    pub event_configuration: u32,
+    numbers: [u32; NUMBERS.len()],
     /// At which it warns of warmth, and of cold, kelvin.
     warm: u32,
     cold: u32,
-    write_atomicity: u32,
     timestamp: Timestamp,
     host_behavior: Vec<u8>,
 }
@@ -65,30 +65,12 @@ impl Features {
             io_queues: None,
             cache_is_off: false,
             event_configuration: 0,
-            arbitration: 0,
-            power_management: 0,
-            error_recovery: 0,
+            numbers: [0; NUMBERS.len()],
             warm: WARNING_KELVIN.into(),
             cold: 0,
-            write_atomicity: 0,
             timestamp: Timestamp::reset(),
             host_behavior: vec![0; 512],
         }
-    }
-
-    /// Whether the host wants to know of changed namespaces.
-    pub fn wants_namespace_notices(&self) -> bool {
-        self.event_configuration & NAMESPACE_NOTICES != 0
-    }
-
-    /// Whether the host wants to know of zones that changed by themselves.
-    pub fn wants_zone_notices(&self) -> bool {
-        self.event_configuration & ZONE_NOTICES != 0
-    }
-
-    /// Critical warnings that the host wants to know of.
-    pub fn wanted_warnings(&self) -> u8 {
-        (self.event_configuration & HEALTH_NOTICES) as u8
     }
 
     /// Whether the temperature is at one of the thresholds, or beyond.
@@ -110,13 +92,9 @@ impl Features {
     /// The values that are plain numbers.
     fn number(&mut self, id: u8) -> Option<&mut u32> {
         match id {
-            id::ARBITRATION => Some(&mut self.arbitration),
-            id::POWER_MANAGEMENT => Some(&mut self.power_management),
-            id::ERROR_RECOVERY => Some(&mut self.error_recovery),
-            id::WRITE_ATOMICITY => Some(&mut self.write_atomicity),
             id::EVENT_CONFIGURATION => Some(&mut self.event_configuration),
             id::KEEP_ALIVE_TIMER => Some(&mut self.keep_alive_ms),
-            _ => None,
+            _ => NUMBERS.iter().position(|&number| number == id).map(|at| &mut self.numbers[at]),
         }
     }
 }

@@ -67,7 +67,7 @@ pub fn identify(
         // What Verify reads has the limit of what is transferred; nothing else has one.
         what::CONTROLLER_OF_COMMAND_SET => Ok(page(&[(0, &[exponent(MAX_TRANSFER_BYTES as u64)])])),
         what::NAMESPACE_INDEPENDENTLY => namespace.map(|of| describe_independently(of.facts)),
-        what::COMMAND_SETS => Ok(page(&[(0, &[if is_zoned { 1 | 1 << zones::COMMAND_SET } else { 1 }])])),
+        what::COMMAND_SETS => Ok(page(&[(0, &[if is_zoned { 1 | (1 << zones::COMMAND_SET) } else { 1 }])])),
         _ => Err(status::INVALID_FIELD),
     }
 }

@@ -52,10 +52,6 @@ impl NvmeTcp {
         let controllers = (0..subsystem.controllers).map(|_| None).collect();
         Self { subsystem, controllers, attention: false }
     }
-
-    pub fn subsystem(&self) -> &Subsystem {
-        &self.subsystem
-    }
 }
 
 /// The controller of that number, where it is there still.

@@ -80,11 +80,6 @@ impl<P: Protocol> Server<P> {
         self.listener.endpoint()
     }
 
-    /// The protocol, to tell it something about the drive.
-    pub fn protocol(&mut self) -> &mut P {
-        &mut self.protocol
-    }
-
     /// Asks the kernel which connections have something, and takes new clients.
     fn look(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];

@@ -67,10 +67,7 @@ fn create_submissions(device: &mut Device, command: &Submission) -> Result<Outco
         return Err(status::QUEUE_IDENTIFIER_INVALID);
     }
     let completions = (command.word(11) >> 16) as u16;
-    if completions == 0 {
-        return Err(status::COMPLETION_QUEUE_INVALID);
-    }
-    if !matches!(device.completions.get(usize::from(completions)), Some(Some(_))) {
+    if completions == 0 || !matches!(device.completions.get(usize::from(completions)), Some(Some(_))) {
         return Err(status::COMPLETION_QUEUE_INVALID);
     }
     device.open_submissions(place, completions);

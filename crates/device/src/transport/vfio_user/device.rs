@@ -22,7 +22,7 @@ use crate::transport::nvme::controller::{Controller, ENABLE, Host, READY, proper
 use crate::transport::nvme::entry::Submission;
 use crate::transport::nvme::opcode::io as opcode;
 use crate::transport::nvme::status::{self, Status};
-use crate::transport::nvme::{Queue, Subsystem, u32_at};
+use crate::transport::nvme::{Port as _, Queue, Subsystem, u32_at};
 
 /// Commands taken of one queue before the next one has its turn.
 const MOST_AT_ONCE: usize = 64;
@@ -396,7 +396,7 @@ impl Device {
         let before = queue.table.in_flight();
         if let Err(status) = queue.table.begin(command) {
             let completion = queue.table.completion(command.id(), status, 0);
-            crate::transport::nvme::Port::complete(&mut queue.port, completion);
+            queue.port.complete(completion);
             return;
         }
         let begun = if id == 0 { commands::execute(self, &command, drive) } else { self.begin_io(id, &command, drive) };

@@ -1,6 +1,7 @@
 //! The client's memory, as its commands name it: by addresses of regions that it mapped.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
@@ -126,25 +127,29 @@ impl ClientMemory {
         mappings.any(Mapping::is_lost)
     }
 
-    /// Copies from it, over the bounds of regions that lie side by side.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Unmapped> {
-        let mut done = 0;
-        while done < into.len() {
-            let (mapping, at, room) = self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
-            let count = room.min(into.len() - done);
-            let read = mapping.read(at, &mut into[done..done + count]);
-            done += if read { count } else { return Err(Unmapped) };
-        }
-        Ok(())
+        self.copy(address, into.len(), |mapping, at, part| mapping.read(at, &mut into[part]))
     }
 
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Unmapped> {
+        self.copy(address, from.len(), |mapping, at, part| mapping.write(at, &from[part]))
+    }
+
+    /// Copies part by part, over the bounds of regions that lie side by side.
+    fn copy(
+        &self,
+        address: u64,
+        length_bytes: usize,
+        mut copy: impl FnMut(&Mapping, usize, Range<usize>) -> bool,
+    ) -> Result<(), Unmapped> {
         let mut done = 0;
-        while done < from.len() {
+        while done < length_bytes {
             let (mapping, at, room) = self.find(address.checked_add(done as u64).ok_or(Unmapped)?)?;
-            let count = room.min(from.len() - done);
-            let written = mapping.write(at, &from[done..done + count]);
-            done += if written { count } else { return Err(Unmapped) };
+            let part = done..done + room.min(length_bytes - done);
+            done = part.end;
+            if !copy(mapping, at, part) {
+                return Err(Unmapped);
+            }
         }
         Ok(())
     }
