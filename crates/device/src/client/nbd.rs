@@ -33,7 +33,7 @@ impl Client {
         Self::connect_with(to, export, structured, waiting, None)
     }
 
-    /// The same with TLS, if it is given.
+    /// Connects, with TLS if a configuration is given.
     pub fn connect_with(
         to: &Endpoint,
         export: &str,

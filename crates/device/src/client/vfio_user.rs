@@ -75,7 +75,7 @@ impl Shared {
         Ok(Self { mapping, file, address, length_bytes })
     }
 
-    /// Its file, to be truncated.
+    /// The file behind the memory, which tests truncate.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -245,7 +245,7 @@ pub struct Completed {
     /// How far the submission queue is.
     pub head: u16,
     pub id: u16,
-    /// How it ended, without the phase.
+    /// The status of the command, without the phase.
     pub status: u16,
 }
 
@@ -499,7 +499,7 @@ impl Admin {
 #[derive(Debug)]
 pub struct Queue {
     rings: Rings,
-    /// Its memory: submissions, completions, data of each tag, and lists of their pages.
+    /// The queue's memory: submissions, completions, data of each tag, and lists of their pages.
     pub memory: Shared,
     settings: Settings,
     data_at: usize,

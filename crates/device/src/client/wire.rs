@@ -18,9 +18,9 @@ const SILENCE_S: i64 = 30;
 /// How a client waits for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// It asks again and again: nothing sleeps, so nothing is to be woken.
+    /// The client asks again and again: nothing sleeps, so nothing is to be woken.
     Spins,
-    /// It sleeps in the kernel.
+    /// The client sleeps in the kernel.
     Sleeps,
 }
 
@@ -37,7 +37,7 @@ impl Waiting {
 pub struct Wire {
     stream: Stream,
     input: Input,
-    /// What is to be sent.
+    /// Bytes to be sent.
     pub output: Vec<u8>,
     waiting: Waiting,
 }
@@ -88,7 +88,7 @@ impl Wire {
         self.input.fill(&mut self.stream)
     }
 
-    /// What arrived and was not consumed.
+    /// Bytes that arrived and were not consumed.
     pub fn pending(&self) -> &[u8] {
         self.input.pending()
     }

@@ -1,4 +1,4 @@
-//! From what somebody asks for, such as `nbd:unix:drive.sock`, to a transport: the literal list.
+//! The list of transports, and how an option such as `nbd:unix:drive.sock` becomes one.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,9 +17,9 @@ type Open = fn(number: u32, place: &str) -> Result<Box<dyn Transport>, Error>;
 
 /// A transport that can be asked for.
 pub struct Entry {
-    /// Its name, before the colon.
+    /// The name before the colon.
     pub name: &'static str,
-    /// How it is asked for.
+    /// The form of the option.
     pub form: &'static str,
     /// Connections at a time, each with memory of its own.
     connections: usize,
@@ -165,7 +165,7 @@ fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> 
     Ok(Box::new(server))
 }
 
-/// What stands before the first of the keys, and each key with its value. A value may contain commas: it
+/// The place before the first key, and each key with its value. A value may contain commas: it
 /// ends where the next key begins.
 fn keyed<'a>(text: &'a str, keys: &[&'static str]) -> (&'a str, Vec<(&'static str, &'a str)>) {
     let next = |text: &str| {

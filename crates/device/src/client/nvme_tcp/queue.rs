@@ -15,7 +15,7 @@ pub struct Queue {
     namespace: u32,
     size_bytes: u64,
     block_bytes: u32,
-    /// Of each command in flight data that the controller may ask for, or that came before the completion.
+    /// Data of each command in flight: the controller may ask for them, or sent them before the completion.
     kept: Vec<Vec<u8>>,
 }
 

@@ -21,7 +21,7 @@ pub const READ_HAS_OWNER: u32 = 1 << 1;
 const INVALIDATE_INODE: i32 = 2;
 
 pub mod opcode {
-    //! What the kernel asks.
+    //! Requests of the kernel.
     pub const FORGET: u32 = 2;
     pub const GETATTR: u32 = 3;
     pub const SETATTR: u32 = 4;
@@ -60,7 +60,7 @@ pub mod attribute {
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub opcode: u32,
-    /// Its number, to be repeated in the reply.
+    /// The number of the request, which the reply repeats.
     pub unique: u64,
     body: &'a [u8],
     data: &'a [u8],
@@ -80,7 +80,7 @@ impl<'a> Request<'a> {
         Some(Self { opcode, unique: whole.u64(8)?, body, data })
     }
 
-    /// What follows the header, but a write's data.
+    /// The fields behind the header, without a write's data.
     pub fn fields(&self) -> Fields<'a> {
         Fields(self.body)
     }

@@ -23,7 +23,7 @@ pub struct Mount {
     pub device: OwnedFd,
     root: bool,
     made: bool,
-    /// What ends the mount at once, where the system has it.
+    /// The file that ends the mount at once, where the system has one.
     abort: Option<PathBuf>,
     watcher: Option<Child>,
 }

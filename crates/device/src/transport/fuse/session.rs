@@ -32,9 +32,9 @@ struct Waiting {
     caches: bool,
     /// Bytes that the program asked for.
     wanted: Range<u64>,
-    /// Commands that are not answered.
+    /// Commands that the drive has not answered.
     left: usize,
-    /// How the first went that went wrong.
+    /// The first error of a command.
     status: Status,
 }
 
@@ -235,7 +235,7 @@ struct FileRequest {
     op: Op,
     range: Range<u64>,
     durable: bool,
-    /// Whether it is read into the page cache.
+    /// Whether the kernel reads the range into the page cache.
     caches: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::transport::socket::{End, Received, Then};
 /// Data of the longest option: an export's name has at most 4096 bytes, and a few numbers follow.
 const MAX_OPTION_BYTES: u32 = 8 << 10;
 
-/// What was agreed for the transmission.
+/// The settings of the transmission, as client and server agreed on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreement {
     pub structured: bool,
@@ -326,7 +326,7 @@ fn inform(out: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
     answer(out, option, reply::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
-/// What the drive is capable of. Any connection's flush covers what was answered on all of them, because there
+/// The capabilities of the drive. Any connection's flush covers what was answered on all of them, because there
 /// is one drive behind them: so several connections are welcome.
 fn transmission_flags(facts: &DriveInfo, structured: bool) -> u16 {
     let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::MULTI_CONN | can::CACHE;

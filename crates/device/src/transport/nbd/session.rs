@@ -30,7 +30,7 @@ pub struct Transmission {
     reading_bytes: u64,
 }
 
-/// What a request comes to.
+/// The outcome of a request before the drive sees it.
 enum Meaning {
     /// A command for the drive, and whether it is to be durable (FUA).
     Command(Op, bool),

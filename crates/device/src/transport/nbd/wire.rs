@@ -53,7 +53,7 @@ pub mod reply {
     pub const ERR_UNKNOWN: u32 = 0x8000_0006;
 }
 
-/// What an answer of type [`reply::INFO`] is about.
+/// Subjects of answers of type [`reply::INFO`].
 pub mod info {
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;

@@ -60,7 +60,7 @@ impl Request {
 #[derive(Debug)]
 struct Pending {
     command: Submission,
-    /// Its requests that the drive has not answered.
+    /// Requests of the command that the drive has not answered.
     requests: u32,
     /// The first error of a request.
     status: Status,
@@ -87,7 +87,7 @@ pub struct CommandTable {
 }
 
 impl CommandTable {
-    /// Of a queue with this number and number of entries, whose tags have the transport's number and `tag`.
+    /// The table of queue `id`. Tags of its commands carry the transport's number and `tag`.
     pub fn new(transport: u32, tag: u32, id: u16, entries: u16) -> Self {
         Self {
             id,

@@ -33,9 +33,9 @@ const READY_TIME: u64 = 10;
 /// All command sets that the controller has: a value of a configuration's field CSS.
 const ALL_COMMAND_SETS: u32 = 0b110;
 
-/// Of the configuration: the controller is wanted.
+/// Configuration bit: the host enables the controller.
 pub const ENABLE: u32 = 1;
-/// Of the state: it is there.
+/// State bit: the controller is ready.
 pub const READY: u32 = 1;
 const FATAL: u32 = 1 << 1;
 const SHUTDOWN: u32 = 3 << 2;
@@ -52,7 +52,7 @@ pub struct Host {
 /// One line of the error log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedError {
-    /// Its number among all errors of the controller.
+    /// The number of the error among all errors of the controller.
     pub count: u64,
     pub queue: u16,
     pub command: u16,
@@ -108,7 +108,7 @@ impl Controller {
         }
     }
 
-    /// Whether it takes commands other than those of fabrics.
+    /// Whether the controller takes commands other than those of fabrics.
     pub fn is_ready(&self) -> bool {
         self.state & (READY | FATAL) == READY
     }
@@ -118,7 +118,7 @@ impl Controller {
         self.state |= FATAL;
     }
 
-    /// Whether it is enabled, ready or not.
+    /// Whether the host enabled the controller, ready or not.
     pub fn is_enabled(&self) -> bool {
         self.configuration & ENABLE != 0
     }

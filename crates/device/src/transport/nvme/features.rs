@@ -112,7 +112,7 @@ impl Timestamp {
         Self { from_ms: 0, since: Instant::now(), is_set: false }
     }
 
-    /// Of the feature's data: milliseconds in six bytes.
+    /// Reads the feature's data: milliseconds in six bytes.
     fn set(data: &[u8]) -> Self {
         Self { from_ms: u64_at(data, 0) & TIMESTAMP_MAX, is_set: true, ..Self::reset() }
     }

@@ -1,6 +1,6 @@
 //! Opcodes of the commands that the controller supports.
 
-/// Of the admin queue (NVM Express Base Specification 2.0, section 5).
+/// Opcodes of the admin queue (NVM Express Base Specification 2.0, section 5).
 pub mod admin {
     pub const GET_LOG_PAGE: u8 = 0x02;
     pub const IDENTIFY: u8 = 0x06;
@@ -24,7 +24,7 @@ pub mod admin {
         [GET_LOG_PAGE, IDENTIFY, ABORT, SET_FEATURES, GET_FEATURES, ASYNCHRONOUS_EVENT_REQUEST, KEEP_ALIVE];
 }
 
-/// Of I/O queues (NVM Command Set Specification 1.0, section 3.2).
+/// Opcodes of I/O queues (NVM Command Set Specification 1.0, section 3.2).
 pub mod io {
     pub const FLUSH: u8 = 0x00;
     pub const WRITE: u8 = 0x01;

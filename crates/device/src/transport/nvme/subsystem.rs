@@ -11,7 +11,7 @@ pub const MAX_QUEUE_ENTRIES: u16 = 1024;
 /// A subsystem, and how much of it hosts may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subsystem {
-    /// Its qualified name. If it is empty, one is made of the place where it listens.
+    /// The qualified name. If it is empty, one is made of the place where the subsystem listens.
     pub name: String,
     /// The universally unique identifier of the first namespace.
     pub uuid: [u8; 16],
@@ -33,18 +33,18 @@ pub struct Subsystem {
 }
 
 impl Subsystem {
-    /// Of this name. The namespaces' identifiers follow from it, so that the same drive has the same.
+    /// A subsystem of this name. The namespaces' identifiers follow from it, so that the same drive has the same.
     pub fn new(name: &str) -> Result<Self, NameError> {
         checked(name).map(Self::named)
     }
 
-    /// Of a name that follows from the place where it will listen, so that hosts find the same drive
+    /// A subsystem whose name follows from the place where it will listen, so that hosts find the same drive
     /// again where it was.
     pub fn unnamed() -> Self {
         Self::named(String::new())
     }
 
-    /// Of a name that is made of some text, such as the drive's serial number.
+    /// A subsystem whose name is made of some text, such as the drive's serial number.
     pub fn of(text: &str) -> Self {
         let id = identifier(text.as_bytes());
         let digits = format!("{:032x}", u128::from_be_bytes(id));

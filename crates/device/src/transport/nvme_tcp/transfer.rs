@@ -185,7 +185,7 @@ impl Transfers {
         self.copied_bytes + IN_CAPSULE_BYTES > OWN_BYTES
     }
 
-    /// Whether it has memory that is shared.
+    /// Whether the connection has shared memory.
     pub fn holds_memory(&self) -> bool {
         self.memory.held_bytes() > 0
     }

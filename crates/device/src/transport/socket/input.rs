@@ -15,7 +15,7 @@ pub struct Input {
     end: usize,
 }
 
-/// What a read from a socket gave.
+/// The result of a read from a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filled {
     /// This number of bytes. There may be more.
@@ -26,7 +26,7 @@ pub enum Filled {
 }
 
 impl Input {
-    /// What arrived and was not consumed.
+    /// Bytes that arrived and were not consumed.
     pub fn pending(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }

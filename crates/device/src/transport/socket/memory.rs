@@ -61,7 +61,7 @@ impl SharedMemory {
     }
 }
 
-/// What one connection has of it. Dropped, it is given back.
+/// The part of one connection. It is given back when dropped.
 #[derive(Debug)]
 pub struct Share {
     memory: SharedMemory,

@@ -29,7 +29,7 @@ pub enum Then {
     Ends(End),
 }
 
-/// What became of bytes that arrived.
+/// How far a protocol came with bytes that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// How many of them are done with.
@@ -39,7 +39,7 @@ pub struct Received {
 
 /// A protocol: what it has in common for all connections, with a session for each.
 ///
-/// It sees bytes and no sockets, and the time only as an argument.
+/// A protocol sees bytes and no sockets, and the time only as an argument.
 pub trait Protocol {
     type Session;
 
@@ -90,7 +90,7 @@ pub trait Protocol {
     /// Commands that the drive has and did not answer.
     fn in_flight(&self, session: &Self::Session) -> usize;
 
-    /// Whether it has memory that is shared.
+    /// Whether the session has shared memory.
     fn holds_memory(&self, _session: &Self::Session) -> bool {
         false
     }

@@ -33,7 +33,7 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// It is not read from any more, but what is due is still sent.
+    /// Nothing is read any more, but answers that are due are still sent.
     Ending(End),
     /// All was sent. What still arrives is thrown away, so that the kernel does not reset the
     /// connection before the client has read the last words.
@@ -53,7 +53,7 @@ pub(super) struct Slot<S> {
     stream: Option<Stream>,
     pub(super) session: S,
     input: Input,
-    /// Of the memory for long messages.
+    /// The connection's share of the memory for long messages.
     memory: Share,
     pub(super) output: Output,
     wants: usize,
@@ -220,12 +220,12 @@ impl<S> Slot<S> {
         }
     }
 
-    /// Whether it waits for memory.
+    /// Whether the connection waits for memory.
     pub(super) fn waits_for_memory(&self) -> bool {
         self.memory.waits()
     }
 
-    /// Whether it has memory for a long message.
+    /// Whether the connection has memory for a long message.
     pub(super) fn holds_memory(&self) -> bool {
         self.memory.held_bytes() > 0
     }

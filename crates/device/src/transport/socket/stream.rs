@@ -34,7 +34,7 @@ struct Socket(OwnedFd);
 #[derive(Debug)]
 struct Tls {
     connection: Connection,
-    /// What is to be sent before the first record, as it is.
+    /// Plain bytes to be sent before the first record.
     plain: Vec<u8>,
     /// Plaintext that was not read yet.
     decrypted_bytes: usize,
@@ -46,7 +46,7 @@ impl Stream {
         Self { socket: Socket(socket.into()), tls: None }
     }
 
-    /// From now on all is encrypted, once `plain` was sent.
+    /// Encrypts all that follows, once `plain` was sent.
     pub fn encrypt(&mut self, mut connection: Connection, plain: Vec<u8>) {
         connection.set_buffer_limit(Some(UNSENT_BYTES));
         self.tls = Some(Box::new(Tls { connection, plain, decrypted_bytes: 0 }));

@@ -24,7 +24,7 @@ const MESSAGE_TIME: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Received {
     pub bytes: Vec<u8>,
-    /// Its descriptors. They are closed unless they are taken.
+    /// The message's descriptors, which are closed unless they are taken.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -42,7 +42,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Of a stream that does not wait.
+    /// A connection over a stream that does not wait.
     pub fn new(stream: Stream, now: Instant) -> Self {
         Self {
             stream,
@@ -55,7 +55,7 @@ impl Connection {
         }
     }
 
-    /// Its descriptor, to be waited for.
+    /// The descriptor to be waited for.
     pub fn descriptor(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
@@ -168,7 +168,7 @@ impl Connection {
         Ok(any)
     }
 
-    /// Whether it takes too long for a message that it began.
+    /// Whether the client takes too long for a message that it began.
     pub fn is_late(&self, now: Instant) -> bool {
         let begun = self.begun;
         begun.is_some_and(|begun| now.saturating_duration_since(begun) > MESSAGE_TIME)

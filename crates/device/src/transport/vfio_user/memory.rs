@@ -30,7 +30,7 @@ pub struct Region {
     pub length_bytes: u64,
     /// Whether the device may read and write it.
     pub access: (bool, bool),
-    /// Its file, and where it begins there. Without one it can only be accessed by messages, which this
+    /// The file, and where the region begins in it. Without one it can only be accessed by messages, which this
     /// device does not do.
     pub file: Option<(OwnedFd, u64)>,
 }

@@ -17,11 +17,11 @@ const COMPLETION_BYTES: u64 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its number; 0 for the admin queue.
+    /// The number of the queue; 0 for the admin queue.
     pub id: u16,
-    /// Its address, at the beginning of a page.
+    /// The address of the queue, at the beginning of a page.
     pub address: u64,
-    /// Its entries, at least 2.
+    /// The number of entries, at least 2.
     pub entries: u16,
 }
 
