@@ -8,8 +8,8 @@
 use super::BlkEvent;
 use super::decimal::Unit;
 use super::fields::{SECTOR_BYTES, Spaces};
+use super::format::SECTORS;
 use super::format::{ALL_KINDS, Format};
-use super::formats::SECTORS;
 use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, decimal, joined, whole};
 use super::text::{self, LineParser};

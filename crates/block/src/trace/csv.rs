@@ -3,8 +3,8 @@
 //! Needs a time, a kind, an offset and a length; a device may be there, all else is passed over.
 //! Quoted fields are not known. Written are the columns of [`HEADER`].
 
+use super::format::COMMAS;
 use super::format::{ALL_KINDS, Format};
-use super::formats::COMMAS;
 use super::lines::Line;
 use super::options::{CsvColumns, KindCode};
 use super::sink::EncodingSink;

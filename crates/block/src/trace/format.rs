@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 
-use super::sniff::Misfit;
-use super::table::Column;
+use super::fields::SECTOR_BYTES;
+use super::gate::Misfit;
+use super::table::{self, Column};
 use super::{ReadOptions, Sink, WriteOptions};
 use crate::{Error, Kind, Source};
 
@@ -71,3 +72,33 @@ pub(super) fn unknown(name: &str, formats: &[Format]) -> Error {
     };
     Error::Option { name: "format", value: format!("`{name}`"), wanted }
 }
+
+/// Columns between commas, in bytes.
+pub(super) const COMMAS: Format = Format {
+    name: "",
+    about: "",
+    endings: &[],
+    form: Form::Text,
+    columns: "",
+    table: &[],
+    open_ended: false,
+    resolution_ns: 1,
+    offset_grain_bytes: 1,
+    length_grain_bytes: 1,
+    devices_up_to: u32::MAX,
+    kinds: READ_WRITE,
+    same_as: None,
+    reader: |format, input, options| Ok(table::source::<b','>(format, input, options)),
+    writer: |format, output, options| table::sink::<b','>(format, output, options),
+    probe: table::probe::<b','>,
+};
+
+/// Columns between white space, in sectors.
+pub(super) const SECTORS: Format = Format {
+    offset_grain_bytes: SECTOR_BYTES,
+    length_grain_bytes: SECTOR_BYTES,
+    reader: |format, input, options| Ok(table::source::<b' '>(format, input, options)),
+    writer: |format, output, options| table::sink::<b' '>(format, output, options),
+    probe: table::probe::<b' '>,
+    ..COMMAS
+};

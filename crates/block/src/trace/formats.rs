@@ -3,8 +3,8 @@
 
 use super::decimal::Unit::{Microseconds, Milliseconds, Seconds};
 use super::fields::{SECTOR_BYTES, hexadecimal};
-use super::format::{Form, Format, READ_WRITE};
-use super::table::{self, Column, Kinds, Point, word};
+use super::format::{COMMAS, Format, SECTORS};
+use super::table::{Column, Kinds, Point, word};
 use super::{blkparse, csv, iolog, vscsi};
 use crate::Fault;
 use crate::Kind::{Read, Write};
@@ -23,36 +23,6 @@ pub static FORMATS: &[Format] = &[
     iolog::V3,
     csv::FORMAT,
 ];
-
-/// Columns between commas, in bytes.
-pub(super) const COMMAS: Format = Format {
-    name: "",
-    about: "",
-    endings: &[],
-    form: Form::Text,
-    columns: "",
-    table: &[],
-    open_ended: false,
-    resolution_ns: 1,
-    offset_grain_bytes: 1,
-    length_grain_bytes: 1,
-    devices_up_to: u32::MAX,
-    kinds: READ_WRITE,
-    same_as: None,
-    reader: |format, input, options| Ok(table::source::<b','>(format, input, options)),
-    writer: |format, output, options| table::sink::<b','>(format, output, options),
-    probe: table::probe::<b','>,
-};
-
-/// Columns between white space, in sectors.
-pub(super) const SECTORS: Format = Format {
-    offset_grain_bytes: SECTOR_BYTES,
-    length_grain_bytes: SECTOR_BYTES,
-    reader: |format, input, options| Ok(table::source::<b' '>(format, input, options)),
-    writer: |format, output, options| table::sink::<b' '>(format, output, options),
-    probe: table::probe::<b' '>,
-    ..COMMAS
-};
 
 const FIRST_SECTOR: Column = Column::Offset { name: "first sector", unit_bytes: SECTOR_BYTES };
 const SECTOR_COUNT: Column = Column::Length { name: "sectors", unit_bytes: SECTOR_BYTES };

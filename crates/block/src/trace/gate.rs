@@ -1,8 +1,13 @@
 //! What every format has in common: order of time, lengths, faults that are passed over, and what comes before an error.
 
-use super::sniff::Misfit;
 use super::{Format, OutOfOrder, ReadOptions, ZeroLength};
 use crate::{BATCH, Error, Fault, Kind, Request, Source};
+
+/// As much of a trace, decompressed, as is looked at.
+pub const SNIFF_BYTES: usize = 64 * 1024;
+
+/// How many requests of a head a format could read, and what was wrong then.
+pub(super) type Misfit = (u64, Error);
 
 /// Admits the requests that are to be given.
 pub(super) struct Gate {

@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fields::Spaces;
+use super::format::COMMAS;
 use super::format::{ALL_KINDS, Format};
-use super::formats::COMMAS;
 use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, joined, whole};
 use super::text::{self, LineParser};

@@ -29,9 +29,10 @@ pub use compression::decompressed;
 pub use decimal::Unit;
 pub use format::{Form, Format};
 pub use formats::FORMATS;
+pub use gate::SNIFF_BYTES;
 pub use options::{BlkEvent, CsvColumns, KindCode, Loss, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
 pub use sink::Sink;
-pub use sniff::{SNIFF_BYTES, Sniffed, sniff};
+pub use sniff::{Sniffed, sniff};
 
 use std::io::{Read, Write};
 

@@ -2,12 +2,10 @@
 //! head must be right in a format, and only one may fit. Names of files never decide alone.
 
 use super::csv::COLUMN_NAME;
+use super::gate::{Misfit, SNIFF_BYTES};
 use super::{FORMATS, Form, Format};
 use crate::error::excerpt;
 use crate::{Error, Fault};
-
-/// As much of a trace, decompressed, as is looked at.
-pub const SNIFF_BYTES: usize = 64 * 1024;
 
 /// How many formats an error explains.
 const NEAREST: usize = 3;
@@ -24,8 +22,6 @@ pub struct Sniffed {
 
 /// What is known of a head that is as a format wants it.
 type Fit = (&'static Format, u64);
-/// How many requests of a head a format could read, and what was wrong then.
-pub(super) type Misfit = (u64, Error);
 
 /// The format of a trace that begins with `head`: all of it, or its first [`SNIFF_BYTES`].
 /// `name_hint` is its file's name; it only chooses among formats that mean the same.

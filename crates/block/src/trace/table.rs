@@ -7,9 +7,9 @@ use std::io::{Read, Write};
 
 use super::decimal::Unit;
 use super::fields::Fields;
+use super::gate::Misfit;
 use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, decimal, whole};
-use super::sniff::Misfit;
 use super::text::{self, LineParser};
 use super::{Format, ReadOptions, Sink, WriteOptions};
 use crate::{Fault, Kind, Request, Source};

@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
+use super::gate::Misfit;
 use super::gate::{Fill, Gate, Reader};
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines, Next};
-use super::sniff::Misfit;
 use super::{Format, ReadOptions};
 use crate::{BATCH, Error, Fault, Request, Source};
 

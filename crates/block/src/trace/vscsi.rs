@@ -10,13 +10,13 @@ use std::io::Read;
 
 use super::ReadOptions;
 use super::fields::{SECTOR_BYTES, sectors};
+use super::format::SECTORS;
 use super::format::{ALL_KINDS, Form, Format};
-use super::formats::SECTORS;
 use super::gate::{Fill, Gate, Reader};
+use super::gate::{Misfit, SNIFF_BYTES};
 use super::lines::Buffered;
 use super::scsi;
 use super::sink::{Encoder, EncodingSink};
-use super::sniff::{Misfit, SNIFF_BYTES};
 use crate::{BATCH, Error, Fault, Request};
 
 pub(super) const FORMAT: Format = Format {

@@ -166,3 +166,14 @@ impl From<Status> for Outcome {
         Outcome::Refused(status, 0)
     }
 }
+
+pub const IDENTIFY_BYTES: usize = 4096;
+
+/// A page of Identify with some fields in it, each at its place.
+pub fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut page = vec![0; IDENTIFY_BYTES];
+    for (at, bytes) in fields {
+        page[*at..*at + bytes.len()].copy_from_slice(bytes);
+    }
+    page
+}

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use super::controller::Controller;
 use super::entry::{Outcome, Submission};
 use super::status;
 use super::u64_at;
@@ -140,15 +139,16 @@ pub fn data_bytes(command: &Submission) -> usize {
     }
 }
 
-/// Get Features. Nothing is saved, so the saved value is the default.
-pub fn get(controller: &mut Controller, command: &Submission, facts: &DriveInfo, most_queues: u16) -> Outcome {
+/// Whether a discovery controller has the feature of a Get or Set Features.
+pub fn is_of_discovery(command: &Submission) -> bool {
+    matches!(command.word(10) as u8, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER)
+}
+
+/// Get Features of a controller with this host. Nothing is saved, so the saved value is the default.
+pub fn get(own: &mut Features, host: [u8; 16], command: &Submission, facts: &DriveInfo, most_queues: u16) -> Outcome {
     let (id, select) = (command.word(10) as u8, (command.word(10) >> 8) & 7);
-    if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
-        return status::INVALID_FIELD.into();
-    }
     let mut fresh = Features::new(0);
-    let host = controller.host.id;
-    let features = if matches!(select, 1 | 2) { &mut fresh } else { &mut controller.features };
+    let features = if matches!(select, 1 | 2) { &mut fresh } else { own };
     let outcome = match id {
         id::VOLATILE_WRITE_CACHE if facts.volatile_cache => Outcome::Done(u64::from(!features.cache_is_off)),
         id::NUMBER_OF_QUEUES => Outcome::Done(granted(features.io_queues.unwrap_or(most_queues))),
@@ -177,24 +177,14 @@ fn granted(queues: u16) -> u64 {
     less_one | (less_one << 16)
 }
 
-pub fn set(
-    controller: &mut Controller,
-    command: &Submission,
-    data: &[u8],
-    facts: &DriveInfo,
-    most_queues: u16,
-) -> Outcome {
+pub fn set(features: &mut Features, command: &Submission, data: &[u8], facts: &DriveInfo, most_queues: u16) -> Outcome {
     let (id, value) = (command.word(10) as u8, command.word(11));
     if command.word(10) >> 31 != 0 {
         return status::FEATURE_NOT_SAVEABLE.into();
     }
-    if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
-        return status::INVALID_FIELD.into();
-    }
     let Some(data) = data.get(..data_bytes(command)) else {
         return status::SGL_LENGTH_INVALID.into();
     };
-    let features = &mut controller.features;
     match id {
         id::VOLATILE_WRITE_CACHE if facts.volatile_cache => features.cache_is_off = value & 1 == 0,
         id::NUMBER_OF_QUEUES => return set_queues(features, value, most_queues),

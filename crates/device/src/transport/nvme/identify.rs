@@ -2,16 +2,14 @@
 //! section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
 use super::controller::{Controller, ERROR_ENTRIES, VERSION};
-use super::entry::Submission;
+use super::entry::{IDENTIFY_BYTES, Submission, page};
 use super::events::MAX_REQUESTS;
 use super::features::WARNING_KELVIN;
-use super::io::{EVERY_NAMESPACE, MAX_SOURCES};
+
 use super::status::{self, Status};
-use super::{DISCOVERY_NAME, IN_CAPSULE_BYTES, MAX_TRANSFER_BYTES, Subsystem, zones};
+use super::{DISCOVERY_NAME, EVERY_NAMESPACE, IN_CAPSULE_BYTES, MAX_SOURCES, MAX_TRANSFER_BYTES, Subsystem, zones};
 use crate::command::{Drive, DriveInfo};
 use crate::namespace::{FIRST, Namespace};
-
-const IDENTIFY_BYTES: usize = 4096;
 
 /// The critical temperature of the controller, in kelvin: 85 °C.
 const CRITICAL_KELVIN: u16 = 358;
@@ -70,15 +68,6 @@ pub fn identify(
         what::COMMAND_SETS => Ok(page(&[(0, &[if is_zoned { 1 | (1 << zones::COMMAND_SET) } else { 1 }])])),
         _ => Err(status::INVALID_FIELD),
     }
-}
-
-/// A page with some fields in it, each at its place.
-pub(super) fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
-    let mut page = vec![0; IDENTIFY_BYTES];
-    for (at, bytes) in fields {
-        page[*at..*at + bytes.len()].copy_from_slice(bytes);
-    }
-    page
 }
 
 /// A field of text: padded with spaces, and cut.

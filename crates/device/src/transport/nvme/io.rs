@@ -5,18 +5,15 @@ use super::command_table::{CommandTable, Request};
 use super::entry::{Outcome, Submission};
 use super::opcode::io as opcode;
 use super::status::{self, Status};
-use super::{MAX_TRANSFER_BYTES, u16_at, u32_at, u64_at, zones};
+use super::{EVERY_NAMESPACE, MAX_SOURCES, MAX_TRANSFER_BYTES, u16_at, u32_at, u64_at, zones};
 use crate::command::{Drive, DriveInfo, Op};
 use crate::namespace::NamespaceDrive;
-
-pub const EVERY_NAMESPACE: u32 = u32::MAX;
 
 /// Bytes of one range of a Dataset Management command.
 const RANGE_BYTES: usize = 16;
 
-/// Bytes of one source range of a Copy command (format 0), and how many such ranges it may have.
+/// Bytes of one source range of a Copy command (format 0).
 const SOURCE_BYTES: usize = 32;
-pub const MAX_SOURCES: u32 = 128;
 
 const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 const DEALLOCATE: u32 = 1 << 25;

@@ -4,8 +4,7 @@
 use super::MAX_TRANSFER_BYTES;
 use super::command_table::Request;
 use super::controller::Controller;
-use super::entry::{Outcome, Submission};
-use super::identify::page;
+use super::entry::{Outcome, Submission, page};
 use super::opcode::admin;
 use super::status::{self, Status, of_zone};
 use crate::command::{Drive, DriveInfo, Op};

@@ -1,6 +1,5 @@
 //! Commands of fabrics: Connect, and the properties (NVMe over Fabrics 1.1, section 3).
 
-use super::session::Opening;
 use super::{NvmeTcp, numbered, zones};
 use crate::command::Drive;
 use crate::transport::nvme::controller::{Controller, Host, property};
@@ -54,6 +53,16 @@ impl<'a> Request<'a> {
 fn name(field: &[u8]) -> Option<&[u8]> {
     let end = field.iter().position(|byte| *byte == 0)?;
     (end < NAME_BYTES).then(|| &field[..end])
+}
+
+/// How a queue is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Opening {
+    /// 0 for the admin queue.
+    pub id: u16,
+    pub controller: u16,
+    pub entries: u16,
+    pub flow_control: bool,
 }
 
 impl NvmeTcp {

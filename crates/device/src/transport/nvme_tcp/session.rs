@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::fabrics::{self, kind as fabrics_kind};
+use super::fabrics::{self, Opening, kind as fabrics_kind};
 use super::link::Link;
 use super::pdu::{self, Digests, Fatal, Pdu, kind};
 use super::transfer::Transfers;
@@ -45,16 +45,6 @@ impl ConnectedQueue {
     fn is_full(&self) -> bool {
         self.table.is_full() || self.transfers.copies_are_full()
     }
-}
-
-/// How a queue is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Opening {
-    /// 0 for the admin queue.
-    pub id: u16,
-    pub controller: u16,
-    pub entries: u16,
-    pub flow_control: bool,
 }
 
 /// Where units go: with parts of the drive's content between them, or without.

@@ -6,7 +6,6 @@
 
 use rustix::io::Errno;
 
-use super::commands;
 use super::configuration::{CONFIGURATION_BYTES, Configuration, VENDOR};
 use super::interrupts::Interrupts;
 use super::memory::ClientMemory;
@@ -399,7 +398,7 @@ impl Device {
             queue.port.complete(completion);
             return;
         }
-        let begun = if id == 0 { commands::execute(self, &command, drive) } else { self.begin_io(id, &command, drive) };
+        let begun = if id == 0 { self.execute_admin(&command, drive) } else { self.begin_io(id, &command, drive) };
         if let (Err(status), Some(mut queue)) = (begun, self.queue(id)) {
             queue.finish(&command, status.into());
         }

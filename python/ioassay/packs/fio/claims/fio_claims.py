@@ -137,18 +137,12 @@ def _of_unnamed(results: Results, words: Sequence[str]) -> Mapping[str, JobFacts
 
 def _with_own_percentiles(job: Job) -> Job:
     """A terse line's percentiles are those of `lat` where the option says so (show_thread_status_terse_all, stat.c)."""
-    if job.options.get("lat_percentiles", "0") == "0":
-        return job
-    made = {}
-    for name, direction in job.directions.items():
-        latencies = dict(direction.latencies)
-        if "clat" in latencies and "lat" in latencies:
-            shares = latencies["clat"].percentiles_ns
-            latencies |= {
-                "clat": replace(latencies["clat"], percentiles_ns={}),
-                "lat": replace(latencies["lat"], percentiles_ns=shares),
-            }
-        made[name] = replace(direction, latencies=latencies)
+    made = dict(job.directions)
+    for name, direction in made.items() if job.options.get("lat_percentiles", "0") != "0" else ():
+        if {"clat", "lat"} <= direction.latencies.keys():
+            clat, lat = direction.latencies["clat"], direction.latencies["lat"]
+            own = {"clat": replace(clat, percentiles_ns={}), "lat": replace(lat, percentiles_ns=clat.percentiles_ns)}
+            made[name] = replace(direction, latencies={**direction.latencies, **own})
     return replace(job, directions=made)
 
 
