@@ -234,7 +234,8 @@ fn buffer(spec: &Spec, bytes: &mut Bytes<'_>) -> Option<WriteBuffer> {
     settings.block_requests = bytes.flag();
     let policy = make(name, &settings).ok()?;
     let mode = if bytes.flag() && spec.controller.is_none() { BufferMode::Inline } else { BufferMode::Reshape };
-    let destaging = Destaging { write_behind: WriteBehind::NAMES[bytes.next() as usize % 4].1, ..Destaging::default() };
+    let kinds = [WriteBehind::Auto, WriteBehind::Off, WriteBehind::Idle, WriteBehind::Any];
+    let destaging = Destaging { write_behind: kinds[bytes.next() as usize % 4], ..Destaging::default() };
     let (eager, slots) = (policy.writes_behind(), policy.capacity());
     let destager = destaging.destager(mode, eager, slots, spec.elements).ok()?;
     (slots > 0).then(|| WriteBuffer { policy, destager, mode, pad_reads: bytes.flag() })

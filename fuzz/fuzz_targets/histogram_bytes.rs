@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let _ = (histogram.value_at_quantile(0.9), histogram.quantile_interval(0.9, 0.9));
-    let _ = (histogram.moments().stddev(), histogram.cdf(10), histogram.fraction_at_most(1 << 40));
+    let _ = (histogram.moments().stddev(), histogram.buckets().count());
     histogram.merge(&histogram.clone());
     histogram.record_n(1 << 60, 1 << 60);
     assert_eq!(Histogram::from_bytes(&histogram.to_bytes()).map(|again| again.count()), Ok(histogram.count()));
