@@ -272,7 +272,7 @@ def claim(seconds: float | None, source: str = "iozone", **fields: Any) -> Claim
 
 USUAL: dict[str, Any] = {
     "tool": "iozone", "took_s": 1.0, "number": COUNT, "each_ns": 1000, "source": FILES, "told_apart": True,
-    "contended": False,
+    "claims": 1, "contended": False,
 }  # fmt: skip
 """Of a row: what runs, for how long, its calls, how long each takes, and what is known of them. The rest is claimed."""
 
@@ -293,7 +293,7 @@ def test_times(seconds: float, fields: Any, wanted: str) -> None:
     done = calls(of["took_s"], each_ns=of["each_ns"], number=of["number"])
     session = Session(0, SECOND, 0, read=done, write=done, ended_ns=done.last_ns)
     made = claim(seconds, of["tool"], **{"operations": of["number"], **claimed})
-    group = Group([0], [made], of["told_apart"], [session], one_pass=True)
+    group = Group(range(of["claims"]), [made] * of["claims"], of["told_apart"], [session], one_pass=True)
     seen = Evidence(of["source"], of["number"], SIZE, calls=done, timed=True)
     found = judge_times(case(group, seen=seen, observation=WATCHED, contended=of["contended"]))
     assert found is not None

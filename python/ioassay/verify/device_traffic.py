@@ -46,10 +46,12 @@ def judge_device(case: Case) -> Finding | None:
 
 def _direct(pool: Pool) -> list[Fault]:
     """Requests may be split and merged, and their bytes stay: a direct read has all of its bytes of the device."""
-    code = Code.HOLES if pool.kind == "read" else Code.NO_REQUESTS
+    code = Code.HOLES if pool.kind == "read" and pool.filesystems else Code.NO_REQUESTS
     without = state(code, calls_bytes=pool.bytes, device_bytes=pool.reached_bytes)
     compressed = pool.kind == "read" and bool(pool.filesystems & COMPRESSED)
     if pool.share < (_LEAST_COMPRESSED if compressed else tolerances.of("cached_share")):
+        if not pool.filesystems:
+            return [Fault(INCOMPLETE, "NO-DEVICE-IO", (without, state(Code.FILESYSTEM_UNKNOWN)))]
         return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (without,))]
     if pool.kind == "read" and pool.watched and pool.filesystems:
         enough = pool.bytes * (1 - tolerances.of("device_share"))
