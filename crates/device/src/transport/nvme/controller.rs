@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::entry::Submission;
+use super::entry::{Submission, page};
 use super::events::{Events, warnings};
 use super::features::{Features, NAMESPACE_NOTICES, ZONE_NOTICES};
 use super::status::Status;
 use crate::command::Drive;
 
-/// Entries of the error log.
+/// Entries of the error log, and bytes of each.
 pub const ERROR_ENTRIES: usize = 16;
+pub const ERROR_BYTES: usize = 64;
 
 /// How much later than agreed a host may be heard: a machine that was stopped for a moment is alive.
 const GRACE: Duration = Duration::from_secs(1);
@@ -49,19 +50,6 @@ pub struct Host {
     pub id: [u8; 16],
 }
 
-/// One line of the error log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoggedError {
-    /// The number of the error among all errors of the controller.
-    pub count: u64,
-    pub queue: u16,
-    pub command: u16,
-    pub status: Status,
-    /// The first block of it.
-    pub block: u64,
-    pub namespace: u32,
-}
-
 #[derive(Debug)]
 pub struct Controller {
     pub id: u16,
@@ -77,12 +65,13 @@ pub struct Controller {
     /// Bits of CAP for command sets in addition to the NVM command set.
     pub command_sets: u64,
     pub events: Events,
-    /// The latest errors, newest first.
-    pub errors: VecDeque<LoggedError>,
+    /// The latest errors as their log has them, newest first.
+    pub errors: VecDeque<Vec<u8>>,
     pub error_count: u64,
     configuration: u32,
     state: u32,
-    heard: bool,
+    /// The host gave a sign of life.
+    pub heard: bool,
     heard_at: Option<Instant>,
 }
 
@@ -187,11 +176,6 @@ impl Controller {
         }
     }
 
-    /// The host gave a sign of life.
-    pub fn hear(&mut self) {
-        self.heard = true;
-    }
-
     /// Whether the host was silent for longer than agreed.
     pub fn is_silent(&mut self, now: Instant) -> bool {
         if std::mem::take(&mut self.heard) {
@@ -205,14 +189,16 @@ impl Controller {
     /// Keeps an error of a queue's command for the log, under the next number.
     pub fn log(&mut self, queue: u16, command: &Submission, status: Status) {
         self.error_count += 1;
-        self.errors.push_front(LoggedError {
-            count: self.error_count,
-            queue,
-            command: command.id(),
-            status,
-            block: if queue > 0 { command.double_word(10) } else { 0 },
-            namespace: command.namespace(),
-        });
+        let block = if queue > 0 { command.double_word(10) } else { 0 };
+        self.errors.push_front(page::<ERROR_BYTES>(&[
+            (0, &self.error_count.to_le_bytes()),
+            (8, &queue.to_le_bytes()),
+            (10, &command.id().to_le_bytes()),
+            (12, &(status.0 << 1).to_le_bytes()),
+            (14, &[0xff; 2]), // no one parameter is to blame
+            (16, &block.to_le_bytes()),
+            (24, &command.namespace().to_le_bytes()),
+        ]));
         self.errors.truncate(ERROR_ENTRIES);
     }
 }

@@ -53,13 +53,12 @@ impl Notice {
     fn raise(&mut self, wanted: bool) {
         self.due |= wanted && !self.told;
     }
-
-    fn take(&mut self) -> bool {
-        let due = std::mem::take(&mut self.due);
-        self.told |= due;
-        due
-    }
 }
+
+/// The notices of a controller, in the order in which they are told.
+const OF_HEALTH: usize = 0;
+const OF_NAMESPACE: usize = 1;
+const OF_ZONES: usize = 2;
 
 /// Events, and the host's requests for them.
 #[derive(Debug, Default)]
@@ -68,14 +67,12 @@ pub struct Events {
     pub requests: VecDeque<u16>,
     /// Requests that a reset dropped; their identifiers are free again.
     pub dropped: Vec<u16>,
-    namespace: Notice,
-    health: Notice,
-    zones: Notice,
+    notices: [Notice; 3],
     /// Changes of zones that the host has read, and that there were when they were looked at.
-    zones_read: usize,
+    pub zones_read: usize,
     zones_seen: usize,
     /// The namespace changed since the host read the log.
-    changed: bool,
+    pub namespace_changed: bool,
     /// Whether the drive refused writes, and what it warned of, when it was looked at last.
     read_only: Option<bool>,
     warnings: u8,
@@ -88,12 +85,13 @@ impl Events {
     pub fn look(&mut self, read_only: bool, warnings: u8, wants_namespaces: bool, wants: u8) {
         let before = self.read_only.replace(read_only);
         if before.is_some_and(|before| before != read_only) {
-            self.changed = true;
-            self.namespace.raise(wants_namespaces);
+            self.namespace_changed = true;
+            self.notices[OF_NAMESPACE].raise(wants_namespaces);
         }
         let new = warnings & wants & !self.warnings;
-        if new != 0 && !self.health.due && !self.health.told {
-            self.health.raise(true);
+        let health = &mut self.notices[OF_HEALTH];
+        if new != 0 && !health.due && !health.told {
+            health.due = true;
             self.event = event_of(new);
         }
         self.warnings = (self.warnings | new) & warnings;
@@ -102,62 +100,35 @@ impl Events {
     /// Looks at the zones: how many changed by themselves since the drive was started.
     pub fn look_at_zones(&mut self, changes: usize, wanted: bool) {
         if changes > std::mem::replace(&mut self.zones_seen, changes) {
-            self.zones.raise(wanted);
+            self.notices[OF_ZONES].raise(wanted);
         }
-    }
-
-    /// Changes of zones that the host has read.
-    pub fn zones_read(&self) -> usize {
-        self.zones_read
     }
 
     /// The host read the log of changed zones, up to this number of changes.
     pub fn read_zones(&mut self, changes: usize) {
-        (self.zones, self.zones_read) = (Notice::default(), changes);
-    }
-
-    /// Whether a request with this number is held. SPDK's host reuses such a number for property commands
-    /// when it shuts down, and expects answers to them.
-    pub fn holds(&self, id: u16) -> bool {
-        self.requests.contains(&id)
+        (self.notices[OF_ZONES], self.zones_read) = (Notice::default(), changes);
     }
 
     /// The request that is to be answered now, and with what.
     pub fn next(&mut self) -> Option<(u16, u64)> {
-        if !self.health.due && !self.namespace.due && !self.zones.due {
-            return None;
-        }
+        let at = self.notices.iter().position(|notice| notice.due)?;
         let request = self.requests.pop_front()?;
-        let event = if self.health.take() {
-            self.event
-        } else if self.namespace.take() {
-            NAMESPACE_CHANGED
-        } else {
-            self.zones.take();
-            ZONES_CHANGED
-        };
-        Some((request, event))
+        self.notices[at] = Notice { due: false, told: true };
+        Some((request, [self.event, NAMESPACE_CHANGED, ZONES_CHANGED][at]))
     }
 
     /// The host read the health log.
     pub fn read_health(&mut self) {
-        self.health = Notice::default();
-    }
-
-    /// Whether the namespace changed since the host last read the log of that.
-    pub fn namespace_changed(&self) -> bool {
-        self.changed
+        self.notices[OF_HEALTH] = Notice::default();
     }
 
     /// The host read the log of changed namespaces.
     pub fn read_namespaces(&mut self) {
-        (self.namespace, self.changed) = (Notice::default(), false);
+        (self.notices[OF_NAMESPACE], self.namespace_changed) = (Notice::default(), false);
     }
 
     pub fn reset(&mut self) {
         self.dropped.extend(self.requests.drain(..));
-        (self.namespace, self.health) = (Notice::default(), Notice::default());
-        self.zones = Notice::default();
-        self.warnings = 0;
+        (self.notices, self.warnings) = (Default::default(), 0);
     }
 }

@@ -1,12 +1,12 @@
 //! Features of a controller: their values, Get Features and Set Features (NVM Express Base Specification 2.0, sections 5.15
-//! and 5.27). Those of zones are in `zones`, and those of interrupts with vfio-user.
+//! and 5.27). Those of interrupts are with vfio-user.
 
 use std::time::Instant;
 
 use super::entry::{Outcome, Submission};
-use super::status;
+use super::status::{self, Status};
 use super::u64_at;
-use crate::command::DriveInfo;
+use crate::command::Drive;
 
 mod id {
     pub const ARBITRATION: u8 = 0x01;
@@ -20,6 +20,8 @@ mod id {
     pub const TIMESTAMP: u8 = 0x0e;
     pub const KEEP_ALIVE_TIMER: u8 = 0x0f;
     pub const HOST_BEHAVIOR: u8 = 0x16;
+    /// Of zoned drives: there is one combination of command sets.
+    pub const COMMAND_SET_PROFILE: u8 = 0x19;
     pub const HOST_IDENTIFIER: u8 = 0x81;
 }
 
@@ -80,20 +82,23 @@ impl Features {
 
     /// The threshold that a command is about: bits 16 to 19 choose a sensor, 0 or all of them, and bits
     /// 20 and 21 whether it is for warmth or for cold.
-    fn threshold(&mut self, value: u32) -> Option<&mut u32> {
+    fn threshold(&mut self, value: u32) -> Result<&mut u32, Status> {
         match ((value >> 16) & 15, (value >> 20) & 3) {
-            (0 | 15, 0) => Some(&mut self.warm),
-            (0 | 15, 1) => Some(&mut self.cold),
-            _ => None,
+            (0 | 15, 0) => Ok(&mut self.warm),
+            (0 | 15, 1) => Ok(&mut self.cold),
+            _ => Err(status::INVALID_FIELD),
         }
     }
 
     /// The values that are plain numbers.
-    fn number(&mut self, id: u8) -> Option<&mut u32> {
+    fn number(&mut self, id: u8) -> Result<&mut u32, Status> {
         match id {
-            id::EVENT_CONFIGURATION => Some(&mut self.event_configuration),
-            id::KEEP_ALIVE_TIMER => Some(&mut self.keep_alive_ms),
-            _ => NUMBERS.iter().position(|&number| number == id).map(|at| &mut self.numbers[at]),
+            id::EVENT_CONFIGURATION => Ok(&mut self.event_configuration),
+            id::KEEP_ALIVE_TIMER => Ok(&mut self.keep_alive_ms),
+            _ => {
+                let at = NUMBERS.iter().position(|&number| number == id).ok_or(status::INVALID_FIELD)?;
+                Ok(&mut self.numbers[at])
+            }
         }
     }
 }
@@ -145,29 +150,31 @@ pub fn is_of_discovery(command: &Submission) -> bool {
 }
 
 /// Get Features of a controller with this host. Nothing is saved, so the saved value is the default.
-pub fn get(own: &mut Features, host: [u8; 16], command: &Submission, facts: &DriveInfo, most_queues: u16) -> Outcome {
+pub fn get(
+    own: &mut Features,
+    host: [u8; 16],
+    command: &Submission,
+    drive: &dyn Drive,
+    most_queues: u16,
+) -> Result<Outcome, Status> {
     let (id, select) = (command.word(10) as u8, (command.word(10) >> 8) & 7);
     let mut fresh = Features::new(0);
     let features = if matches!(select, 1 | 2) { &mut fresh } else { own };
     let outcome = match id {
-        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => Outcome::Done(u64::from(!features.cache_is_off)),
+        id::VOLATILE_WRITE_CACHE if drive.facts().volatile_cache => Outcome::Done(u64::from(!features.cache_is_off)),
         id::NUMBER_OF_QUEUES => Outcome::Done(granted(features.io_queues.unwrap_or(most_queues))),
         id::TIMESTAMP => Outcome::Data(features.timestamp.bytes().to_vec()),
         id::HOST_BEHAVIOR => Outcome::Data(features.host_behavior.clone()),
         id::HOST_IDENTIFIER if command.word(11) & 1 != 0 => Outcome::Data(host.to_vec()),
-        id::TEMPERATURE_THRESHOLD => match features.threshold(command.word(11)) {
-            Some(value) => Outcome::Done((*value).into()),
-            None => return status::INVALID_FIELD.into(),
-        },
-        other => match features.number(other) {
-            Some(value) => Outcome::Done((*value).into()),
-            None => return status::INVALID_FIELD.into(),
-        },
+        id::COMMAND_SET_PROFILE if drive.zones().is_some() => Outcome::Done(0),
+        id::TEMPERATURE_THRESHOLD => Outcome::Done((*features.threshold(command.word(11))?).into()),
+        other => Outcome::Done((*features.number(other)?).into()),
     };
-    match (select, outcome) {
-        (SUPPORTED_CAPABILITIES, _) => Outcome::Done(if id == id::HOST_IDENTIFIER { 0 } else { CHANGEABLE }),
-        (0..=2, outcome) => outcome,
-        _ => status::INVALID_FIELD.into(),
+    match select {
+        SUPPORTED_CAPABILITIES if matches!(id, id::HOST_IDENTIFIER | id::COMMAND_SET_PROFILE) => Ok(Outcome::Done(0)),
+        SUPPORTED_CAPABILITIES => Ok(Outcome::Done(CHANGEABLE)),
+        0..=2 => Ok(outcome),
+        _ => Err(status::INVALID_FIELD),
     }
 }
 
@@ -177,40 +184,41 @@ fn granted(queues: u16) -> u64 {
     less_one | (less_one << 16)
 }
 
-pub fn set(features: &mut Features, command: &Submission, data: &[u8], facts: &DriveInfo, most_queues: u16) -> Outcome {
+pub fn set(
+    features: &mut Features,
+    command: &Submission,
+    data: &[u8],
+    drive: &dyn Drive,
+    most_queues: u16,
+) -> Result<Outcome, Status> {
     let (id, value) = (command.word(10) as u8, command.word(11));
     if command.word(10) >> 31 != 0 {
-        return status::FEATURE_NOT_SAVEABLE.into();
+        return Err(status::FEATURE_NOT_SAVEABLE);
     }
-    let Some(data) = data.get(..data_bytes(command)) else {
-        return status::SGL_LENGTH_INVALID.into();
-    };
+    let data = data.get(..data_bytes(command)).ok_or(status::SGL_LENGTH_INVALID)?;
     match id {
-        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => features.cache_is_off = value & 1 == 0,
-        id::NUMBER_OF_QUEUES => return set_queues(features, value, most_queues),
+        id::VOLATILE_WRITE_CACHE if drive.facts().volatile_cache => features.cache_is_off = value & 1 == 0,
+        id::NUMBER_OF_QUEUES => {
+            let (submissions, completions) = (value & 0xffff, value >> 16);
+            if submissions == 0xffff || completions == 0xffff {
+                return Err(status::INVALID_FIELD);
+            }
+            let queues = (submissions.min(completions) + 1).min(u32::from(most_queues)) as u16;
+            features.io_queues = Some(queues);
+            return Ok(Outcome::Done(granted(queues)));
+        }
         id::TIMESTAMP => features.timestamp = Timestamp::set(data),
         id::HOST_BEHAVIOR => features.host_behavior = data.to_vec(),
-        id::HOST_IDENTIFIER => return status::SEQUENCE_ERROR.into(), // it came with Connect
-        id::POWER_MANAGEMENT if value & 0x1f != 0 => return status::INVALID_FIELD.into(), // one state
-        id::WRITE_ATOMICITY if value > 1 => return status::INVALID_FIELD.into(),
-        id::TEMPERATURE_THRESHOLD => match features.threshold(value) {
-            Some(threshold) => *threshold = value & 0xffff,
-            None => return status::INVALID_FIELD.into(),
-        },
-        other => match features.number(other) {
-            Some(number) => *number = value,
-            None => return status::INVALID_FIELD.into(),
-        },
+        id::HOST_IDENTIFIER => return Err(status::SEQUENCE_ERROR), // it came with Connect
+        id::COMMAND_SET_PROFILE if drive.zones().is_some() => {
+            if value & 0x1ff != 0 {
+                return Err(status::COMMAND_SETS_REJECTED);
+            }
+        }
+        id::POWER_MANAGEMENT if value & 0x1f != 0 => return Err(status::INVALID_FIELD), // one state
+        id::WRITE_ATOMICITY if value > 1 => return Err(status::INVALID_FIELD),
+        id::TEMPERATURE_THRESHOLD => *features.threshold(value)? = value & 0xffff,
+        other => *features.number(other)? = value,
     }
-    Outcome::Done(0)
-}
-
-fn set_queues(features: &mut Features, value: u32, most: u16) -> Outcome {
-    let (submissions, completions) = (value & 0xffff, value >> 16);
-    if submissions == 0xffff || completions == 0xffff {
-        return status::INVALID_FIELD.into();
-    }
-    let queues = (submissions.min(completions) + 1).min(u32::from(most)) as u16;
-    features.io_queues = Some(queues);
-    Outcome::Done(granted(queues))
+    Ok(Outcome::Done(0))
 }

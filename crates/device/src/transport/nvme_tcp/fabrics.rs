@@ -23,14 +23,12 @@ const DISABLE_FLOW_CONTROL: u32 = 1 << 2;
 /// Longest name, its end included (section 4.4 of the Base Specification).
 const NAME_BYTES: usize = 224;
 
-/// Refuses a parameter of Connect; the result has its place in the command.
-fn in_command(at: u64) -> Outcome {
+/// Refuses a parameter of Connect; the result has its place in the command, or in the data.
+fn refuse(at: u64) -> Outcome {
     Outcome::Refused(status::CONNECT_PARAMETER, at)
 }
 
-fn in_data(at: u64) -> Outcome {
-    Outcome::Refused(status::CONNECT_PARAMETER, at | (1 << 16))
-}
+const IN_DATA: u64 = 1 << 16;
 
 struct Request<'a> {
     host: Host,
@@ -43,9 +41,9 @@ impl<'a> Request<'a> {
         let mut id = [0; 16];
         id.copy_from_slice(&data[..16]);
         let subsystem = name(&data[256..512]).filter(|name| !name.is_empty());
-        let subsystem = subsystem.ok_or_else(|| in_data(256))?;
+        let subsystem = subsystem.ok_or_else(|| refuse(IN_DATA | 256))?;
         // May be empty: SPDK's tools send no name unless they are given one.
-        let host = name(&data[512..768]).ok_or_else(|| in_data(512))?;
+        let host = name(&data[512..768]).ok_or_else(|| refuse(IN_DATA | 512))?;
         Ok(Self { host: Host { name: host.to_vec(), id }, controller: u16_at(data, 16), subsystem })
     }
 }
@@ -79,7 +77,7 @@ impl NvmeTcp {
         let id = (command.word(10) >> 16) as u16;
         let entries = (command.word(11) & 0xffff) + 1;
         if !(2..=u32::from(self.subsystem.queue_entries)).contains(&entries) {
-            return Err(in_command(44));
+            return Err(refuse(44));
         }
         let flow_control = (command.word(11) >> 16) & DISABLE_FLOW_CONTROL == 0;
         let controller = if id == 0 {
@@ -93,17 +91,15 @@ impl NvmeTcp {
     fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Outcome> {
         let discovers = request.subsystem == DISCOVERY_NAME.as_bytes();
         if !discovers && request.subsystem != self.subsystem.name.as_bytes() {
-            return Err(in_data(256));
+            return Err(refuse(IN_DATA | 256));
         }
         if !discovers && !self.subsystem.allows(&request.host.name) {
             return Err(status::CONNECT_HOST.into());
         }
         if request.controller != ANY_CONTROLLER {
-            return Err(in_data(16));
+            return Err(refuse(IN_DATA | 16));
         }
-        let Some(at) = self.controllers.iter().position(Option::is_none) else {
-            return Err(status::CONNECT_BUSY.into());
-        };
+        let at = self.controllers.iter().position(Option::is_none).ok_or(status::CONNECT_BUSY)?;
         let id = at as u16 + 1;
         let queues = if discovers { 0 } else { self.subsystem.io_queues };
         let mut controller = Controller::new(id, discovers, request.host, queues, keep_alive_ms);
@@ -113,21 +109,17 @@ impl NvmeTcp {
     }
 
     fn connect_io(&mut self, request: &Request<'_>, id: u16, connection: u32) -> Result<u16, Outcome> {
-        let granted = |controller: &Controller| controller.features.io_queues.unwrap_or(u16::MAX);
-        let Some(controller) = numbered(&mut self.controllers, request.controller) else {
-            return Err(in_data(16));
-        };
-        if controller.discovers || controller.is_over {
-            return Err(in_data(16));
-        }
+        let controller = numbered(&mut self.controllers, request.controller);
+        let controller = controller.filter(|controller| !controller.discovers && !controller.is_over);
+        let controller = controller.ok_or_else(|| refuse(IN_DATA | 16))?;
         if controller.host != request.host {
-            return Err(in_data(512));
+            return Err(refuse(IN_DATA | 512));
         }
         if !controller.is_ready() {
             return Err(status::SEQUENCE_ERROR.into());
         }
-        if usize::from(id) >= controller.queues.len() || id > granted(controller) {
-            return Err(in_command(42));
+        if usize::from(id) >= controller.queues.len() || id > controller.features.io_queues.unwrap_or(u16::MAX) {
+            return Err(refuse(42));
         }
         let queue = &mut controller.queues[usize::from(id)];
         if queue.is_some() {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::fabrics::{self, Opening, kind as fabrics_kind};
 use super::link::Link;
-use super::pdu::{self, Digests, Fatal, Pdu, kind};
+use super::pdu::{self, Fatal, Pdu, kind};
 use super::transfer::Transfers;
 use super::{NvmeTcp, numbered};
 use crate::command::Drive;
@@ -12,11 +12,11 @@ use crate::transport::nvme::entry::{Completion, FABRICS, Outcome, Pointer, Submi
 use crate::transport::nvme::opcode::io as opcode;
 use crate::transport::nvme::status::{self, Status};
 use crate::transport::nvme::{self, CommandTable};
-use crate::transport::socket::{End, Output, Received, SharedMemory, Then};
+use crate::transport::socket::{Output, SharedMemory};
 
 /// Bytes to be sent, without the drive's content, from which on no command is taken: a small one may ask
 /// for a long log page.
-const MAX_ANSWERS_BYTES: usize = 256 << 10;
+pub(super) const MAX_ANSWERS_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub struct Session {
@@ -42,7 +42,7 @@ pub(super) struct ConnectedQueue {
 
 impl ConnectedQueue {
     /// Whether there is so much to do for it that more is to wait.
-    fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.table.is_full() || self.transfers.copies_are_full()
     }
 }
@@ -120,19 +120,6 @@ impl Session {
     }
 }
 
-/// Why a connection is read no further.
-enum Stop {
-    Fatal(Fatal),
-    /// The host said that it cannot go on.
-    HostLeaves,
-}
-
-impl From<Fatal> for Stop {
-    fn from(fatal: Fatal) -> Self {
-        Stop::Fatal(fatal)
-    }
-}
-
 /// Where a command's data are.
 enum Data<'a> {
     Here(&'a [u8]),
@@ -141,70 +128,26 @@ enum Data<'a> {
 }
 
 impl NvmeTcp {
-    pub(super) fn take_all(
-        &mut self,
-        session: &mut Session,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        drive: &mut dyn Drive,
-    ) -> Received {
-        let mut consumed = 0;
-        let then = loop {
-            let rest = &bytes[consumed..];
-            let digests = session.link.map_or_else(Digests::default, |link| link.digests);
-            let taken = match pdu::frame(rest, digests) {
-                Ok(Err(wants)) => break Then::Wants(wants),
-                Ok(Ok(unit))
-                    if unit.kind == kind::CAPSULE_CMD
-                        && (out.len() > MAX_ANSWERS_BYTES
-                            || session.queue.as_ref().is_some_and(ConnectedQueue::is_full)) =>
-                {
-                    break Then::Blocked;
-                }
-                Ok(Ok(unit)) => self.take(session, &unit, out, drive).map(|()| unit.bytes),
-                Err(fatal) => Err(fatal.into()),
-            };
-            match taken {
-                Ok(bytes) => consumed += bytes,
-                Err(Stop::HostLeaves) => break Then::Ends(End::Now),
-                Err(Stop::Fatal(fatal)) => {
-                    let header = rest.get(2).map_or(0, |bytes| usize::from(*bytes)).max(pdu::COMMON_BYTES);
-                    pdu::terminate(fatal, &rest[..header.min(rest.len())], out);
-                    break Then::Ends(End::Now);
-                }
-            }
-        };
-        Received { consumed, then }
-    }
-
-    fn take(
+    /// Takes a unit. Fails with nothing if the host said that it cannot go on.
+    pub(super) fn take(
         &mut self,
         session: &mut Session,
         unit: &Pdu<'_>,
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Option<Fatal>> {
         match (unit.kind, session.link) {
-            (kind::H2C_TERM_REQ, _) => Err(Stop::HostLeaves),
-            (kind::IC_REQ, None) => {
-                session.link = Some(Link::open(unit, out)?);
-                Ok(())
-            }
-            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_none() => {
-                self.open_queue(session, &link, unit, out);
-                Ok(())
-            }
+            (kind::H2C_TERM_REQ, _) => return Err(None),
+            (kind::IC_REQ, None) => session.link = Some(Link::open(unit, out)?),
+            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_none() => self.open_queue(session, &link, unit, out),
             (kind::CAPSULE_CMD | kind::H2C_DATA, Some(_)) => {
                 let queue = self.queue(session, Out::Bytes(out)).ok_or(Fatal::SEQUENCE)?;
-                let taken = if unit.kind == kind::CAPSULE_CMD {
-                    begin(queue, unit, drive)
-                } else {
-                    take_data(queue, unit, drive)
-                };
-                Ok(taken?)
+                let take = if unit.kind == kind::CAPSULE_CMD { begin } else { take_data };
+                take(queue, unit, drive)?;
             }
-            _ => Err(Fatal::SEQUENCE.into()),
+            _ => return Err(Some(Fatal::SEQUENCE)),
         }
+        Ok(())
     }
 
     /// The queue of a connection, with its controller.
@@ -251,15 +194,18 @@ impl NvmeTcp {
 fn begin(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Result<(), Fatal> {
     let command = Submission::read(unit.header);
     if let Err(status) = queue.table.begin(command) {
-        let reuses =
-            queue.table.id == 0 && fabrics::is_property(&command) && queue.controller.events.holds(command.id());
+        // SPDK's host reuses the number of a held event request for property commands when it shuts down, and expects
+        // answers to them.
+        let reuses = queue.table.id == 0
+            && fabrics::is_property(&command)
+            && queue.controller.events.requests.contains(&command.id());
         let done = if reuses { property(&mut queue, &command, drive) } else { Err(status) };
         let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
         let completion = queue.table.completion(command.id(), status, result);
         nvme::Port::complete(&mut queue.port, completion);
         return Ok(());
     }
-    if queue.table.outstanding() > usize::from(queue.table.entries()) {
+    if queue.table.outstanding > usize::from(queue.table.entries) {
         return Err(Fatal::SEQUENCE);
     }
     match admit(&mut queue, &command).and_then(|()| locate(&queue, &command, unit, drive)) {
@@ -321,7 +267,7 @@ fn locate<'a>(queue: &Queue<'_>, command: &Submission, unit: &Pdu<'a>, drive: &d
 /// Whether a controller takes a command now.
 fn admit(queue: &mut Queue<'_>, command: &Submission) -> Result<(), Status> {
     if queue.table.id == 0 {
-        queue.controller.hear();
+        queue.controller.heard = true;
         if command.opcode() == FABRICS {
             return Ok(());
         }
@@ -343,7 +289,7 @@ fn execute(queue: &mut Queue<'_>, command: &Submission, data: &[u8], drive: &mut
 
 /// Reads or sets a property.
 fn property(queue: &mut Queue<'_>, command: &Submission, drive: &mut dyn Drive) -> Result<u64, Status> {
-    queue.controller.hear();
+    queue.controller.heard = true;
     let entries = queue.subsystem.queue_entries;
     fabrics::property(queue.controller, queue.table, command, entries, drive)
 }

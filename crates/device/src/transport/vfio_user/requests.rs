@@ -4,10 +4,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
-use super::device::{Device, Violation, region};
+use super::device::{Device, region};
 use super::interrupts::VECTORS;
-use super::memory::Region;
-use super::message::{Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, Payload, command, flag};
+use super::message::{Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, command, flag};
 use super::registers::{BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
 use crate::command::Drive;
 use crate::transport::nvme::{u16_at, u32_at, u64_at};
@@ -44,12 +43,11 @@ impl Device {
         message: &[u8],
         descriptors: Vec<OwnedFd>,
         drive: &mut dyn Drive,
-    ) -> Result<Option<Message>, Violation> {
-        let header = Header::read(message).ok_or(Violation)?;
-        let body = message.get(super::message::HEADER_BYTES..header.bytes);
-        let body = body.ok_or(Violation)?;
+    ) -> Result<Option<Message>, Errno> {
+        let header = Header::read(message).ok_or(Errno::PROTO)?;
+        let body = message.get(super::message::HEADER_BYTES..header.bytes).ok_or(Errno::PROTO)?;
         if !self.is_negotiated {
-            let payload = negotiate(&header, body).ok_or(Violation)?;
+            let payload = negotiate(&header, body).ok_or(Errno::PROTO)?;
             self.is_negotiated = true;
             return Ok(Some(Message::reply(&header, Ok(payload))));
         }
@@ -64,23 +62,22 @@ impl Device {
         body: &[u8],
         descriptors: Vec<OwnedFd>,
         drive: &mut dyn Drive,
-    ) -> Result<Payload, Errno> {
-        let device = self;
+    ) -> Result<Message, Errno> {
         match wanted {
-            command::DMA_MAP => map(device, sized(body, 32)?, descriptors),
-            command::DMA_UNMAP => unmap(device, sized(body, 24)?),
+            command::DMA_MAP => map(self, sized(body, 32)?, descriptors),
+            command::DMA_UNMAP => unmap(self, sized(body, 24)?),
             command::DEVICE_GET_INFO => {
                 sized(body, 16)?;
-                Ok(Payload::words(&[16, DEVICE_FLAGS, region::COUNT, INTERRUPTS]))
+                Ok([16, DEVICE_FLAGS, region::COUNT, INTERRUPTS].map(u32::to_le_bytes).concat().into())
             }
-            command::DEVICE_GET_REGION_INFO => describe_region(device, sized(body, 32)?),
+            command::DEVICE_GET_REGION_INFO => describe_region(self, sized(body, 32)?),
             command::DEVICE_GET_IRQ_INFO => describe_interrupts(sized(body, 16)?),
-            command::DEVICE_SET_IRQS => set_interrupts(device, sized(body, 20)?, descriptors),
-            command::REGION_READ => read_region(device, sized(body, 16)?),
-            command::REGION_WRITE => write_region(device, sized(body, 16)?, drive),
+            command::DEVICE_SET_IRQS => set_interrupts(self, sized(body, 20)?, descriptors),
+            command::REGION_READ => read_region(self, sized(body, 16)?),
+            command::REGION_WRITE => write_region(self, sized(body, 16)?, drive),
             command::DEVICE_RESET => {
-                device.reset(drive);
-                Ok(Payload::default())
+                self.reset(drive);
+                Ok(Message::default())
             }
             _ => Err(Errno::NOTSUP),
         }
@@ -97,7 +94,7 @@ fn sized(body: &[u8], bytes: usize) -> Result<&[u8], Errno> {
 
 /// The first message agrees on a version. What the client says of itself is of no matter: at most one
 /// descriptor goes with a message to it, which all can take.
-fn negotiate(header: &Header, body: &[u8]) -> Option<Payload> {
+fn negotiate(header: &Header, body: &[u8]) -> Option<Message> {
     let (major, minor) = (u16_at(body, 0), u16_at(body, 2));
     if header.command != command::VERSION || body.len() < 4 || major != 0 {
         return None;
@@ -111,19 +108,16 @@ fn negotiate(header: &Header, body: &[u8]) -> Option<Payload> {
     Some(bytes.into())
 }
 
-fn map(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Payload, Errno> {
+fn map(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Message, Errno> {
     let (flags, offset_bytes) = (u32_at(body, 4), u64_at(body, 8));
-    device.memory.map(Region {
-        address: u64_at(body, 16),
-        length_bytes: u64_at(body, 24),
-        access: (flags & 1 != 0, flags & 2 != 0),
-        file: descriptors.into_iter().next().map(|file| (file, offset_bytes)),
-    })?;
-    Ok(Payload::default())
+    let file = descriptors.into_iter().next().map(|file| (file, offset_bytes));
+    let access = (flags & 1 != 0, flags & 2 != 0);
+    device.memory.map((u64_at(body, 16), u64_at(body, 24)), access, file)?;
+    Ok(Message::default())
 }
 
 /// Whatever lies in memory that is unmapped is not accessed any more.
-fn unmap(device: &mut Device, body: &[u8]) -> Result<Payload, Errno> {
+fn unmap(device: &mut Device, body: &[u8]) -> Result<Message, Errno> {
     let (flags, address, length_bytes) = (u32_at(body, 4), u64_at(body, 8), u64_at(body, 16));
     match flags {
         0 => device.memory.unmap(address, length_bytes)?,
@@ -133,7 +127,7 @@ fn unmap(device: &mut Device, body: &[u8]) -> Result<Payload, Errno> {
     Ok(body[..24].to_vec().into())
 }
 
-fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
+fn describe_region(device: &Device, body: &[u8]) -> Result<Message, Errno> {
     let (room, index) = (u32_at(body, 0) as usize, u32_at(body, 8));
     let (bytes, flags) = match index {
         region::BAR => (BAR_BYTES, region_flag::READ_WRITE | region_flag::MAPS | region_flag::CAPABILITIES),
@@ -152,21 +146,21 @@ fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
     }
     described.extend([SPARSE_MAPS, 1, 0, 0, 1, 0, 0, 0].map(u16::to_le_bytes).concat()); // one area
     described.extend([DOORBELLS_AT as u64, DOORBELLS_BYTES as u64].map(u64::to_le_bytes).concat());
-    let file = device.doorbells.file().map_err(|_| Errno::MFILE)?;
-    Ok(Payload { bytes: described, descriptor: Some(file) })
+    let file = device.doorbells.file.try_clone().map_err(|_| Errno::MFILE)?;
+    Ok(Message { bytes: described, descriptor: Some(file) })
 }
 
-fn describe_interrupts(body: &[u8]) -> Result<Payload, Errno> {
+fn describe_interrupts(body: &[u8]) -> Result<Message, Errno> {
     let index = u32_at(body, 8);
     let (flags, count) = match index {
         VECTORS_INDEX => (1, VECTORS as u32), // by event descriptors
         INTERRUPTS.. => return Err(Errno::INVAL),
         _ => (0, 0),
     };
-    Ok(Payload::words(&[16, flags, index, count]))
+    Ok([16, flags, index, count].map(u32::to_le_bytes).concat().into())
 }
 
-fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Payload, Errno> {
+fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Message, Errno> {
     let [flags, index, start, count] = [4, 8, 12, 16].map(|at| u32_at(body, at));
     let (start, count) = (start as usize, count as usize);
     let end = start.checked_add(count).ok_or(Errno::INVAL)?;
@@ -192,7 +186,7 @@ fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -
         }
         _ => return Err(Errno::INVAL),
     }
-    Ok(Payload::default())
+    Ok(Message::default())
 }
 
 /// Where an access to a region begins, which region it is, and its length.
@@ -204,7 +198,7 @@ fn access(body: &[u8]) -> Result<(u64, u32, usize), Errno> {
     Ok((u64_at(body, 0), u32_at(body, 8), bytes))
 }
 
-fn read_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
+fn read_region(device: &Device, body: &[u8]) -> Result<Message, Errno> {
     let (offset, region, bytes) = access(body)?;
     let mut payload = vec![0; 16 + bytes];
     payload[..16].copy_from_slice(&body[..16]);
@@ -212,7 +206,7 @@ fn read_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
     Ok(payload.into())
 }
 
-fn write_region(device: &mut Device, body: &[u8], drive: &mut dyn Drive) -> Result<Payload, Errno> {
+fn write_region(device: &mut Device, body: &[u8], drive: &mut dyn Drive) -> Result<Message, Errno> {
     let (offset, region, bytes) = access(body)?;
     let data = body.get(16..16 + bytes).ok_or(Errno::INVAL)?;
     device.write(region, offset, data, drive)?;
