@@ -52,8 +52,9 @@ pub enum CertificateError {
 /// How connections are encrypted, and whose are taken.
 #[derive(Debug, Clone)]
 pub struct Certificates {
-    server: Arc<ServerConfig>,
-    probe: Arc<ClientConfig>,
+    pub(super) server: Arc<ServerConfig>,
+    /// For a client of the server's own process, which shows the server's certificate.
+    pub(super) probe: Arc<ClientConfig>,
 }
 
 impl Certificates {
@@ -81,15 +82,6 @@ impl Certificates {
             .with_client_auth_cert(chain, key)
             .map_err(|error| unfit(folder, &error))?;
         Ok(Self { server: Arc::new(server), probe: Arc::new(probe) })
-    }
-
-    pub fn server(&self) -> Arc<ServerConfig> {
-        self.server.clone()
-    }
-
-    /// For a client of the server's own process, which shows the server's certificate.
-    pub fn probe(&self) -> Arc<ClientConfig> {
-        self.probe.clone()
     }
 }
 

@@ -9,7 +9,6 @@ mod handshake;
 mod session;
 pub(crate) mod wire;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -99,16 +98,13 @@ impl Protocol for Nbd {
     fn address(&self, at: &Endpoint) -> String {
         let scheme = if self.export.certificates.is_some() { "nbds" } else { "nbd" };
         match at {
-            Endpoint::Unix(path) => {
-                let path = escaped(&path.to_string_lossy());
-                format!("{scheme}+unix:///?socket={path}")
-            }
+            Endpoint::Unix(path) => format!("{scheme}+unix:///?socket={}", escaped(&path.to_string_lossy())),
             Endpoint::Tcp(address) => format!("{scheme}://{address}"),
         }
     }
 
     fn tls(&self) -> Option<Arc<ServerConfig>> {
-        self.export.certificates.as_ref().map(Certificates::server)
+        self.export.certificates.as_ref().map(|certificates| certificates.server.clone())
     }
 
     fn open(
@@ -119,10 +115,8 @@ impl Protocol for Nbd {
         _memory: &SharedMemory,
         out: &mut Vec<u8>,
     ) -> NbdSession {
-        let encryption = match self.export.certificates {
-            Some(_) => Encryption::Required,
-            None => Encryption::None,
-        };
+        let encrypts = self.export.certificates.is_some();
+        let encryption = if encrypts { Encryption::Required } else { Encryption::None };
         let phase = Phase::Negotiates(Handshake::new(encryption, out));
         NbdSession { transport, queue, opened: now, phase }
     }
@@ -142,7 +136,7 @@ impl Protocol for Nbd {
             session.phase = Phase::Transmits(Transmission::new(session.transport, session.queue, agreement));
         }
         let transmission = session.transmission();
-        let namespace = transmission.as_ref().and_then(|of| NamespaceDrive::new(drive, of.namespace()));
+        let namespace = transmission.as_ref().and_then(|of| NamespaceDrive::new(drive, of.agreement.namespace));
         let (Some(transmission), Some(mut namespace)) = (transmission, namespace) else {
             return Received { consumed: negotiated, then: Then::Ends(End::Now) }; // it was there when it was agreed on
         };
@@ -164,7 +158,7 @@ impl Protocol for Nbd {
 
     fn in_flight(&self, session: &NbdSession) -> usize {
         match &session.phase {
-            Phase::Transmits(transmission) => transmission.in_flight(),
+            Phase::Transmits(transmission) => transmission.in_flight,
             Phase::Negotiates(_) => 0,
         }
     }
@@ -175,7 +169,7 @@ impl Protocol for Nbd {
     }
 
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
-        let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(Certificates::probe));
+        let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(|of| of.probe.clone()));
         Some(Box::new(move |for_ms: u64, slow: bool| {
             overhead(&mut Client::connect_with(&at, "", true, Waiting::of_most(slow), tls.clone())?, for_ms)
         }))
@@ -184,14 +178,7 @@ impl Protocol for Nbd {
 
 /// A path as a URI's query holds it (RFC 3986, section 3.4).
 fn escaped(path: &str) -> String {
-    let mut escaped = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
-            escaped.push(byte.into());
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let escape = |byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    path.bytes().map(escape).collect()
 }
