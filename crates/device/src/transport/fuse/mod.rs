@@ -123,7 +123,7 @@ impl Transport for Fuse {
     }
 
     fn address(&self) -> String {
-        self.mount.path().display().to_string()
+        self.mount.path.display().to_string()
     }
 
     fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
@@ -191,8 +191,8 @@ impl Transport for Fuse {
         self.namespace
     }
 
-    fn probe(&self) -> Option<Box<dyn Probe>> {
-        let path = self.mount.path().to_owned();
+    fn probe(&self) -> Option<Probe> {
+        let path = self.mount.path.clone();
         Some(Box::new(move |for_ms: u64, _slow: bool| {
             let (file, mut took_ns) = (File::open(&path)?, Vec::new());
             let begin = Instant::now();

@@ -26,6 +26,8 @@ const REVOKED: &str = "ca-crl.pem";
 const CERTIFICATE: &str = "server-cert.pem";
 const KEY: &str = "server-key.pem";
 
+const NO_CERTIFICATE: &str = "no certificate";
+
 /// Longest file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -61,7 +63,7 @@ impl Certificates {
     pub fn read(folder: &Path) -> Result<Self, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let authority = authority(folder, &provider)?;
-        let chain = certificates(&folder.join(CERTIFICATE))?;
+        let chain: Vec<CertificateDer<'_>> = items(&folder.join(CERTIFICATE), NO_CERTIFICATE)?;
         let key = private_key(&folder.join(KEY))?;
         let peers = Arc::new(KnownPeers { authority, own: chain[0].clone() });
         let versions = |error: Error| broken(&folder.join(CERTIFICATE), &error);
@@ -89,7 +91,7 @@ impl Certificates {
 fn authority(folder: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let path = folder.join(AUTHORITY);
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(&path)? {
+    for certificate in items(&path, NO_CERTIFICATE)? {
         let added = roots.add(certificate);
         added.map_err(|error| broken(&path, &error))?;
     }
@@ -110,10 +112,6 @@ fn items<T: PemObject>(path: &Path, nothing: &str) -> Result<Vec<T>, Certificate
         Ok(_) => Err(broken(path, nothing)),
         Err(error) => Err(broken(path, &error)),
     }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    items(path, "no certificate")
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {

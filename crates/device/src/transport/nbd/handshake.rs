@@ -12,7 +12,7 @@ use crate::transport::socket::{End, Received, Then};
 const MAX_OPTION_BYTES: u32 = 8 << 10;
 
 /// The settings of the transmission, as client and server agreed on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Agreement {
     pub structured: bool,
     /// The client may ask what is allocated.

@@ -61,25 +61,10 @@ pub struct Nbd {
 /// One connection.
 #[derive(Debug)]
 pub struct NbdSession {
-    transport: u32,
-    queue: u32,
     opened: Instant,
-    phase: Phase,
-}
-
-#[derive(Debug)]
-enum Phase {
-    Negotiates(Handshake),
-    Transmits(Transmission),
-}
-
-impl NbdSession {
-    fn transmission(&mut self) -> Option<&mut Transmission> {
-        match &mut self.phase {
-            Phase::Transmits(transmission) => Some(transmission),
-            Phase::Negotiates(_) => None,
-        }
-    }
+    /// Until the transmission begins.
+    handshake: Option<Handshake>,
+    transmission: Transmission,
 }
 
 impl Nbd {
@@ -117,8 +102,8 @@ impl Protocol for Nbd {
     ) -> NbdSession {
         let encrypts = self.export.certificates.is_some();
         let encryption = if encrypts { Encryption::Required } else { Encryption::None };
-        let phase = Phase::Negotiates(Handshake::new(encryption, out));
-        NbdSession { transport, queue, opened: now, phase }
+        let handshake = Some(Handshake::new(encryption, out));
+        NbdSession { opened: now, handshake, transmission: Transmission::new(transport, queue) }
     }
 
     fn received(
@@ -128,16 +113,14 @@ impl Protocol for Nbd {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Received {
+        let NbdSession { handshake, transmission, .. } = session;
         let mut negotiated = 0;
-        if let Phase::Negotiates(handshake) = &mut session.phase {
-            let (received, agreement) = handshake.received(bytes, out, &self.export.name, drive);
+        if let Some(negotiates) = handshake {
+            let (received, agreement) = negotiates.received(bytes, out, &self.export.name, drive);
             let Some(agreement) = agreement else { return received };
-            negotiated = received.consumed;
-            session.phase = Phase::Transmits(Transmission::new(session.transport, session.queue, agreement));
+            (negotiated, transmission.agreement, *handshake) = (received.consumed, agreement, None);
         }
-        let transmission = session.transmission();
-        let namespace = transmission.as_ref().and_then(|of| NamespaceDrive::new(drive, of.agreement.namespace));
-        let (Some(transmission), Some(mut namespace)) = (transmission, namespace) else {
+        let Some(mut namespace) = NamespaceDrive::new(drive, transmission.agreement.namespace) else {
             return Received { consumed: negotiated, then: Then::Ends(End::Now) }; // it was there when it was agreed on
         };
         let received = transmission.received(&bytes[negotiated..], out, &mut namespace);
@@ -145,30 +128,23 @@ impl Protocol for Nbd {
     }
 
     fn answer(&mut self, session: &mut NbdSession, answer: Answer, out: &mut Output, drive: &dyn Drive) {
-        if let Some(transmission) = session.transmission() {
-            transmission.answer(answer, out, drive);
-        }
+        session.transmission.answer(answer, out, drive);
     }
 
     fn dropped(&mut self, session: &mut NbdSession, answer: Answer) {
-        if let Some(transmission) = session.transmission() {
-            transmission.dropped(answer);
-        }
+        session.transmission.dropped(answer);
     }
 
     fn in_flight(&self, session: &NbdSession) -> usize {
-        match &session.phase {
-            Phase::Transmits(transmission) => transmission.in_flight,
-            Phase::Negotiates(_) => 0,
-        }
+        session.transmission.in_flight
     }
 
     fn tick(&mut self, session: &mut NbdSession, now: Instant, _out: &mut Vec<u8>, _drive: &dyn Drive) -> Option<End> {
         let late = now.duration_since(session.opened) > HANDSHAKE_TIME;
-        (late && matches!(session.phase, Phase::Negotiates(_))).then_some(End::Now)
+        (late && session.handshake.is_some()).then_some(End::Now)
     }
 
-    fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
+    fn probe(&self, at: &Endpoint) -> Option<Probe> {
         let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(|of| of.probe.clone()));
         Some(Box::new(move |for_ms: u64, slow: bool| {
             overhead(&mut Client::connect_with(&at, "", true, Waiting::of_most(slow), tls.clone())?, for_ms)

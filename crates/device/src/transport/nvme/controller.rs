@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::entry::{Submission, page};
 use super::events::{Events, warnings};
-use super::features::{Features, NAMESPACE_NOTICES, ZONE_NOTICES};
+use super::features::Features;
 use super::status::Status;
 use crate::command::Drive;
 
@@ -33,6 +33,9 @@ const READY_TIME: u64 = 10;
 
 /// All command sets that the controller has: a value of a configuration's field CSS.
 const ALL_COMMAND_SETS: u32 = 0b110;
+
+/// Configuration bits for larger pages, and for another arbitration than round robin.
+const PAGES_AND_ARBITRATION: u32 = (15 << 7) | (7 << 11);
 
 /// Configuration bit: the host enables the controller.
 pub const ENABLE: u32 = 1;
@@ -82,7 +85,7 @@ impl Controller {
             id,
             discovers,
             host,
-            features: Features::new(keep_alive_ms),
+            features: Features::new(keep_alive_ms, queues),
             queues: vec![None; usize::from(queues) + 1],
             connections: 0,
             is_over: false,
@@ -138,7 +141,8 @@ impl Controller {
         if before & ENABLE != 0 && to & ENABLE == 0 {
             // A reset: features and held events begin anew; shutdown stays complete until then.
             self.state = 0;
-            self.features = Features::new(self.features.keep_alive_ms);
+            let queues = self.queues.len() as u16 - 1;
+            self.features = Features::new(self.features.keep_alive_ms, queues);
             self.events.reset();
         }
         let (before, notifies) = ((before >> 14) & 3, (to >> 14) & 3);
@@ -153,14 +157,9 @@ impl Controller {
 
     /// Looks whether there is anything to tell the host of the drive.
     pub fn look(&mut self, drive: &dyn Drive) {
-        if self.discovers {
-            return;
-        }
-        let (wanted, warnings) = (self.features.event_configuration, self.warnings(drive));
-        let wants_namespaces = wanted & NAMESPACE_NOTICES != 0;
-        self.events.look(drive.facts().read_only, warnings, wants_namespaces, wanted as u8);
-        if let Some(zones) = drive.zones() {
-            self.events.look_at_zones(zones.changed().len(), wanted & ZONE_NOTICES != 0);
+        if !self.discovers {
+            let warnings = self.warnings(drive);
+            self.events.look(drive, warnings, self.features.event_configuration);
         }
     }
 
@@ -206,11 +205,10 @@ impl Controller {
 /// Whether a configuration is one that there is: the NVM command set, or all that there are, pages of 4 KiB, round robin,
 /// entries of 64 and 16 bytes (or not said, as some hosts do).
 fn is_possible(configuration: u32, has_others: bool) -> bool {
-    let (sets, pages, arbitration) = ((configuration >> 4) & 7, (configuration >> 7) & 15, (configuration >> 11) & 7);
+    let sets = (configuration >> 4) & 7;
     let (submissions, completions) = ((configuration >> 16) & 15, (configuration >> 20) & 15);
-    (sets == 0 || (has_others && sets == ALL_COMMAND_SETS))
-        && pages == 0
-        && arbitration == 0
+    (sets == 0 || has_others && sets == ALL_COMMAND_SETS)
+        && configuration & PAGES_AND_ARBITRATION == 0
         && matches!(submissions, 0 | 6)
         && matches!(completions, 0 | 4)
 }

@@ -149,23 +149,15 @@ impl Completion {
     }
 }
 
-/// The immediate outcome of a command.
+/// The immediate outcome of a command that is not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The command is complete, with a result.
     Done(u64),
     /// The command is complete, and gives data to the host.
     Data(Vec<u8>),
-    /// The command is refused, with a result.
-    Refused(Status, u64),
     /// The command completes when the drive has answered its requests, or when an event happens.
     Later,
-}
-
-impl From<Status> for Outcome {
-    fn from(status: Status) -> Self {
-        Outcome::Refused(status, 0)
-    }
 }
 
 /// Where blocks of a namespace lie within it: first byte and number of bytes.

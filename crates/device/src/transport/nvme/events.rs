@@ -4,17 +4,25 @@
 
 use std::collections::VecDeque;
 
-use crate::command::Trouble;
+use crate::command::{Drive, Trouble};
 
 /// Requests that are held, at most.
 pub const MAX_REQUESTS: usize = 4;
 
-/// A notice that a namespace changed, with the log page that says which (figures 145 and 148).
-const NAMESPACE_CHANGED: u64 = (0x04 << 16) | 2;
-/// A notice that zones changed by themselves, with the log page that says which.
-const ZONES_CHANGED: u64 = (0xbf << 16) | (0xef << 8) | 2;
-/// The health log warns, of what bits 8 to 15 say (figures 145 and 147).
-const HEALTH: u64 = (0x02 << 16) | 1;
+/// Bits of the event configuration: what the host wants to know of. The lowest eight are the critical warnings of the
+/// health log.
+const NAMESPACE_NOTICES: u32 = 1 << 8;
+const ZONE_NOTICES: u32 = 1 << 27;
+
+/// The notices of a controller, in the order in which they are told: the health log warns, of what bits 8 to 15 say; a
+/// namespace changed; zones changed by themselves (figures 145, 147 and 148).
+const NOTICES: [u64; 3] = [1, 2, (0xef << 8) | 2];
+const OF_HEALTH: usize = 0;
+const OF_NAMESPACE: usize = 1;
+const OF_ZONES: usize = 2;
+
+/// The log pages that say which.
+pub const LOGS: [u8; 3] = [0x02, 0x04, 0xbf];
 
 /// Critical warnings of the health log (figure 207).
 mod warning {
@@ -32,14 +40,13 @@ pub fn warnings(trouble: Trouble, temperature: bool) -> u8 {
         | of(temperature, warning::TEMPERATURE)
 }
 
-/// The event of new warnings: reliability, temperature, or spare.
-fn event_of(warnings: u8) -> u64 {
-    let information = match warnings {
+/// What new warnings are of: reliability, temperature, or spare.
+fn information(warnings: u8) -> u64 {
+    match warnings {
         _ if warnings & (warning::UNRELIABLE | warning::READ_ONLY) != 0 => 0,
         _ if warnings & warning::TEMPERATURE != 0 => 1,
         _ => 2,
-    };
-    HEALTH | (information << 8)
+    }
 }
 
 /// An event of one type: told once, and again only when the host has read its log page.
@@ -54,11 +61,6 @@ impl Notice {
         self.due |= wanted && !self.told;
     }
 }
-
-/// The notices of a controller, in the order in which they are told.
-const OF_HEALTH: usize = 0;
-const OF_NAMESPACE: usize = 1;
-const OF_ZONES: usize = 2;
 
 /// Events, and the host's requests for them.
 #[derive(Debug, Default)]
@@ -76,37 +78,43 @@ pub struct Events {
     /// Whether the drive refused writes, and what it warned of, when it was looked at last.
     read_only: Option<bool>,
     warnings: u8,
-    /// The event of the latest of them.
-    event: u64,
+    /// What the latest of them is of.
+    information: u64,
 }
 
 impl Events {
-    /// Looks at the drive. Of what is new the host is told what it wants to be: changed namespaces, and these warnings.
-    pub fn look(&mut self, read_only: bool, warnings: u8, wants_namespaces: bool, wants: u8) {
+    /// Looks at the drive, and at what it warns of. Of what is new the host is told what its event configuration wants.
+    pub fn look(&mut self, drive: &dyn Drive, warnings: u8, wanted: u32) {
+        let read_only = drive.facts().read_only;
         let before = self.read_only.replace(read_only);
         if before.is_some_and(|before| before != read_only) {
             self.namespace_changed = true;
-            self.notices[OF_NAMESPACE].raise(wants_namespaces);
+            self.notices[OF_NAMESPACE].raise(wanted & NAMESPACE_NOTICES != 0);
         }
-        let new = warnings & wants & !self.warnings;
+        let new = warnings & wanted as u8 & !self.warnings;
         let health = &mut self.notices[OF_HEALTH];
         if new != 0 && !health.due && !health.told {
             health.due = true;
-            self.event = event_of(new);
+            self.information = information(new);
         }
         self.warnings = (self.warnings | new) & warnings;
-    }
-
-    /// Looks at the zones: how many changed by themselves since the drive was started.
-    pub fn look_at_zones(&mut self, changes: usize, wanted: bool) {
+        let changes = drive.zones().map_or(0, |zones| zones.changed().len());
         if changes > std::mem::replace(&mut self.zones_seen, changes) {
-            self.notices[OF_ZONES].raise(wanted);
+            self.notices[OF_ZONES].raise(wanted & ZONE_NOTICES != 0);
         }
     }
 
-    /// The host read the log of changed zones, up to this number of changes.
-    pub fn read_zones(&mut self, changes: usize) {
-        (self.notices[OF_ZONES], self.zones_read) = (Notice::default(), changes);
+    /// The host read a log, when so many zones had changed by themselves.
+    pub fn read(&mut self, log: u8, zones: usize) {
+        let Some(at) = LOGS.iter().position(|&of| of == log) else {
+            return;
+        };
+        self.notices[at] = Notice::default();
+        match at {
+            OF_NAMESPACE => self.namespace_changed = false,
+            OF_ZONES => self.zones_read = zones,
+            _ => {}
+        }
     }
 
     /// The request that is to be answered now, and with what.
@@ -114,17 +122,8 @@ impl Events {
         let at = self.notices.iter().position(|notice| notice.due)?;
         let request = self.requests.pop_front()?;
         self.notices[at] = Notice { due: false, told: true };
-        Some((request, [self.event, NAMESPACE_CHANGED, ZONES_CHANGED][at]))
-    }
-
-    /// The host read the health log.
-    pub fn read_health(&mut self) {
-        self.notices[OF_HEALTH] = Notice::default();
-    }
-
-    /// The host read the log of changed namespaces.
-    pub fn read_namespaces(&mut self) {
-        (self.notices[OF_NAMESPACE], self.namespace_changed) = (Notice::default(), false);
+        let information = if at == OF_HEALTH { self.information } else { 0 };
+        Some((request, (u64::from(LOGS[at]) << 16) | NOTICES[at] | (information << 8)))
     }
 
     pub fn reset(&mut self) {

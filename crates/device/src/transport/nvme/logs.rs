@@ -43,14 +43,8 @@ pub fn get(
     answer.resize(length as usize, 0);
     // Read, unless the host keeps its event: bit 15.
     if command.word(10) & (1 << 15) == 0 {
-        match command.word(10) as u8 {
-            id::HEALTH => controller.events.read_health(),
-            id::CHANGED_NAMESPACES => controller.events.read_namespaces(),
-            zones::CHANGED_ZONES => {
-                controller.events.read_zones(drive.zones().map_or(0, |zones| zones.changed().len()));
-            }
-            _ => {}
-        }
+        let zones = drive.zones().map_or(0, |zones| zones.changed().len());
+        controller.events.read(command.word(10) as u8, zones);
     }
     Ok(answer)
 }

@@ -56,14 +56,14 @@ impl<P: Port> Queue<'_, P> {
     /// Carries out a command whose data are there.
     pub fn execute(&mut self, command: &Submission, data: &[u8], drive: &mut dyn Drive) {
         let outcome = if self.table.id == 0 {
-            self.execute_admin(command, data, drive).unwrap_or_else(Outcome::from)
+            self.execute_admin(command, data, drive)
         } else {
             let durable = self.controller.features.cache_is_off;
             let begun = Io { table: self.table, command, data, durable }.begin(drive);
             if begun == Ok(Outcome::Later) && command.opcode() == opcode::COMPARE {
                 self.port.keep(command.id(), data);
             }
-            begun.unwrap_or_else(Outcome::from)
+            begun
         };
         self.finish(command, outcome);
     }
@@ -77,7 +77,6 @@ impl<P: Port> Queue<'_, P> {
         if command.is_fused() {
             return Err(status::INVALID_FIELD);
         }
-        let most_queues = subsystem.io_queues;
         match command.opcode() {
             admin::KEEP_ALIVE => Ok(Outcome::Done(0)),
             admin::IDENTIFY => identify::identify(controller, command, subsystem, drive).map(Outcome::Data),
@@ -87,12 +86,10 @@ impl<P: Port> Queue<'_, P> {
             {
                 Err(status::INVALID_FIELD)
             }
-            admin::GET_FEATURES => {
-                features::get(&mut controller.features, controller.host.id, command, drive, most_queues)
-            }
+            admin::GET_FEATURES => controller.features.get(controller.host.id, command, drive),
             admin::SET_FEATURES => {
                 let was_cached = !controller.features.cache_is_off;
-                let outcome = features::set(&mut controller.features, command, data, drive, most_queues)?;
+                let outcome = controller.features.set(command, data, drive)?;
                 if was_cached && controller.features.cache_is_off {
                     // Complete when what the cache has is durable, too: nobody flushes it from now on.
                     self.table.submit(command.id(), Request::FLUSH, &[], drive);
@@ -142,17 +139,17 @@ impl<P: Port> Queue<'_, P> {
     }
 
     /// Completes a command with what it came to at once.
-    pub fn finish(&mut self, command: &Submission, outcome: Outcome) {
+    pub fn finish(&mut self, command: &Submission, outcome: Result<Outcome, Status>) {
         match outcome {
-            Outcome::Done(result) => self.complete(command.id(), status::SUCCESS, result),
-            Outcome::Refused(status, result) => self.complete(command.id(), status, result),
-            Outcome::Data(mut data) => {
+            Ok(Outcome::Done(result)) => self.complete(command.id(), status::SUCCESS, result),
+            Err(status) => self.complete(command.id(), status, 0),
+            Ok(Outcome::Data(mut data)) => {
                 data.truncate(command.room().unwrap_or(0));
                 self.table.end(command.id());
                 let given = self.port.give(command, &data);
                 self.complete_given(command, given);
             }
-            Outcome::Later => {}
+            Ok(Outcome::Later) => {}
         }
     }
 

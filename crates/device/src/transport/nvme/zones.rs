@@ -44,11 +44,6 @@ const REPORTED: [ZoneState; 7] = [
     ZoneState::Offline,
 ];
 
-/// The bit of CAP for several command sets.
-pub fn capability(drive: &dyn Drive) -> u64 {
-    if drive.zones().is_some() { 1 << 43 } else { 0 }
-}
-
 /// The namespace, as Identify of the command set describes it (figure 48). No zone changes by itself for another reason
 /// than its wear, and reads may cross boundaries.
 pub fn describe_namespace(zones: &Zones, facts: &DriveInfo) -> Vec<u8> {

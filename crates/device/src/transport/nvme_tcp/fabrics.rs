@@ -1,11 +1,11 @@
 //! Commands of fabrics: Connect, and the properties (NVMe over Fabrics 1.1, section 3).
 
-use super::{NvmeTcp, numbered, zones};
+use super::{NvmeTcp, numbered};
 use crate::command::Drive;
 use crate::transport::nvme::controller::{Controller, Host, property};
-use crate::transport::nvme::entry::{FABRICS, Outcome, Submission};
+use crate::transport::nvme::entry::Submission;
 use crate::transport::nvme::status::{self, Status};
-use crate::transport::nvme::{CommandTable, DISCOVERY_NAME, u16_at};
+use crate::transport::nvme::{DISCOVERY_NAME, Queue, u16_at};
 
 pub mod kind {
     pub const PROPERTY_SET: u8 = 0x00;
@@ -23,9 +23,18 @@ const DISABLE_FLOW_CONTROL: u32 = 1 << 2;
 /// Longest name, its end included (section 4.4 of the Base Specification).
 const NAME_BYTES: usize = 224;
 
+/// The status of a Connect that is refused, and its result.
+pub(super) struct Refusal(pub Status, pub u64);
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self(status, 0)
+    }
+}
+
 /// Refuses a parameter of Connect; the result has its place in the command, or in the data.
-fn refuse(at: u64) -> Outcome {
-    Outcome::Refused(status::CONNECT_PARAMETER, at)
+fn refuse(at: u64) -> Refusal {
+    Refusal(status::CONNECT_PARAMETER, at)
 }
 
 const IN_DATA: u64 = 1 << 16;
@@ -37,7 +46,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn read(data: &'a [u8]) -> Result<Self, Outcome> {
+    fn read(data: &'a [u8]) -> Result<Self, Refusal> {
         let mut id = [0; 16];
         id.copy_from_slice(&data[..16]);
         let subsystem = name(&data[256..512]).filter(|name| !name.is_empty());
@@ -66,7 +75,7 @@ pub(super) struct Opening {
 impl NvmeTcp {
     /// Connects a queue on the connection of this number: of a new controller, or of one that there is.
     /// The outcome's result is the controller's number.
-    pub(super) fn connect(&mut self, connection: u32, command: &Submission, data: &[u8]) -> Result<Opening, Outcome> {
+    pub(super) fn connect(&mut self, connection: u32, command: &Submission, data: &[u8]) -> Result<Opening, Refusal> {
         if command.word(10) & 0xffff != 0 {
             return Err(status::CONNECT_FORMAT.into());
         }
@@ -88,7 +97,7 @@ impl NvmeTcp {
         Ok(Opening { id, controller, entries: entries as u16, flow_control })
     }
 
-    fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Outcome> {
+    fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Refusal> {
         let discovers = request.subsystem == DISCOVERY_NAME.as_bytes();
         if !discovers && request.subsystem != self.subsystem.name.as_bytes() {
             return Err(refuse(IN_DATA | 256));
@@ -108,7 +117,7 @@ impl NvmeTcp {
         Ok(id)
     }
 
-    fn connect_io(&mut self, request: &Request<'_>, id: u16, connection: u32) -> Result<u16, Outcome> {
+    fn connect_io(&mut self, request: &Request<'_>, id: u16, connection: u32) -> Result<u16, Refusal> {
         let controller = numbered(&mut self.controllers, request.controller);
         let controller = controller.filter(|controller| !controller.discovers && !controller.is_over);
         let controller = controller.ok_or_else(|| refuse(IN_DATA | 16))?;
@@ -131,23 +140,16 @@ impl NvmeTcp {
     }
 }
 
-/// Whether a command reads or sets a property.
-pub fn is_property(command: &Submission) -> bool {
-    command.opcode() == FABRICS && matches!(command.fabrics_type(), kind::PROPERTY_GET | kind::PROPERTY_SET)
-}
-
-/// Reads or sets a property of the controller that the admin queue `table` belongs to.
-pub fn property(
-    controller: &mut Controller,
-    table: &mut CommandTable,
-    command: &Submission,
-    entries: u16,
-    drive: &mut dyn Drive,
-) -> Result<u64, Status> {
-    controller.command_sets = zones::capability(drive);
+/// Reads or sets a property of the controller of an admin queue.
+pub fn property<P>(queue: &mut Queue<'_, P>, command: &Submission, drive: &mut dyn Drive) -> Result<u64, Status> {
+    let Queue { controller, table, .. } = queue;
+    controller.heard = true;
+    // The bit of CAP for several command sets.
+    controller.command_sets = if drive.zones().is_some() { 1 << 43 } else { 0 };
     let (size, offset) = (command.word(10) & 7, command.word(11));
     let wide = offset == property::CAP;
-    match (command.fabrics_type(), controller.property(offset, entries)) {
+    match (command.fabrics_type(), controller.property(offset, queue.subsystem.queue_entries)) {
+        (kind::CONNECT, _) => Err(status::SEQUENCE_ERROR),
         (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Ok(value),
         (kind::PROPERTY_SET, Some(_)) if size == 0 && offset == property::CC => {
             let shuts_down = controller.configure(command.word(12));

@@ -18,7 +18,6 @@ pub use session::Session;
 
 use super::Probe;
 use super::nvme::controller::Controller;
-use super::nvme::zones;
 pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then};
 use crate::client::nvme_tcp::{Settings, connect};
@@ -90,8 +89,8 @@ impl Protocol for NvmeTcp {
         let then = loop {
             let rest = &bytes[consumed..];
             let digests = session.link.map_or_else(Digests::default, |link| link.digests);
-            let is_full =
-                || out.len() > MAX_ANSWERS_BYTES || session.queue.as_ref().is_some_and(ConnectedQueue::is_full);
+            let is_busy = |queue: &ConnectedQueue| queue.table.is_full() || queue.transfers.copies_are_full();
+            let is_full = || out.len() > MAX_ANSWERS_BYTES || session.queue.as_ref().is_some_and(is_busy);
             let taken = match pdu::frame(rest, digests) {
                 Ok(Err(wants)) => break Then::Wants(wants),
                 Ok(Ok(unit)) if unit.kind == pdu::kind::CAPSULE_CMD && is_full() => break Then::Blocked,
@@ -182,7 +181,7 @@ impl Protocol for NvmeTcp {
         }
     }
 
-    fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
+    fn probe(&self, at: &Endpoint) -> Option<Probe> {
         let (at, name, mut settings) = (at.clone(), self.subsystem.name.clone(), Settings::default());
         if let Some(host) = self.subsystem.hosts.first() {
             settings.host.clone_from(host);

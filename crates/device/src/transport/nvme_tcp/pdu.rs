@@ -65,10 +65,8 @@ impl Fatal {
     pub const OUT_OF_RANGE: Self = Self { status: 4, information: 0 };
     /// More data at a time than was agreed on.
     pub const LIMIT: Self = Self { status: 5, information: 0 };
-    /// A parameter that is not supported, at its offset.
-    pub fn unsupported(at: u32) -> Self {
-        Self { status: 6, information: at }
-    }
+    /// The version, at its offset, is not supported.
+    pub const UNSUPPORTED: Self = Self { status: 6, information: 8 };
 }
 
 /// Which digests were agreed on.

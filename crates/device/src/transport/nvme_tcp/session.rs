@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::fabrics::{self, Opening, kind as fabrics_kind};
+use super::fabrics::{self, Opening, Refusal, kind as fabrics_kind};
 use super::link::Link;
 use super::pdu::{self, Fatal, Pdu, kind};
 use super::transfer::Transfers;
@@ -38,13 +38,6 @@ pub(super) struct ConnectedQueue {
     pub table: CommandTable,
     /// Data that are waited for.
     pub transfers: Transfers,
-}
-
-impl ConnectedQueue {
-    /// Whether there is so much to do for it that more is to wait.
-    pub fn is_full(&self) -> bool {
-        self.table.is_full() || self.transfers.copies_are_full()
-    }
 }
 
 /// Where units go: with parts of the drive's content between them, or without.
@@ -184,8 +177,7 @@ impl NvmeTcp {
                 let head = if flow_control { 0 } else { u16::MAX };
                 Completion { result: controller.into(), head, queue, id, status: status::SUCCESS }
             }
-            Err(Outcome::Refused(status, result)) => Completion { result, head: 0, queue: 0, id, status },
-            Err(_) => Completion { result: 0, head: 0, queue: 0, id, status: status::INTERNAL_ERROR },
+            Err(Refusal(status, result)) => Completion { result, head: 0, queue: 0, id, status },
         };
         link.complete(completion, out);
     }
@@ -197,9 +189,10 @@ fn begin(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Result<
         // SPDK's host reuses the number of a held event request for property commands when it shuts down, and expects
         // answers to them.
         let reuses = queue.table.id == 0
-            && fabrics::is_property(&command)
+            && command.opcode() == FABRICS
+            && matches!(command.fabrics_type(), fabrics_kind::PROPERTY_GET | fabrics_kind::PROPERTY_SET)
             && queue.controller.events.requests.contains(&command.id());
-        let done = if reuses { property(&mut queue, &command, drive) } else { Err(status) };
+        let done = if reuses { fabrics::property(&mut queue, &command, drive) } else { Err(status) };
         let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
         let completion = queue.table.completion(command.id(), status, result);
         nvme::Port::complete(&mut queue.port, completion);
@@ -214,7 +207,7 @@ fn begin(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Result<
             queue.port.transfers.want(command, bytes);
             queue.port.ask();
         }
-        Err(status) => queue.finish(&command, status.into()),
+        Err(status) => queue.finish(&command, Err(status)),
     }
     Ok(())
 }
@@ -225,8 +218,8 @@ fn take_data(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Res
     };
     match admit(&mut queue, &complete.command) {
         Ok(()) if complete.intact => execute(&mut queue, &complete.command, &complete.data, drive),
-        Ok(()) => queue.finish(&complete.command, status::TRANSIENT_TRANSPORT_ERROR.into()),
-        Err(status) => queue.finish(&complete.command, status.into()),
+        Ok(()) => queue.finish(&complete.command, Err(status::TRANSIENT_TRANSPORT_ERROR)),
+        Err(status) => queue.finish(&complete.command, Err(status)),
     }
     queue.port.transfers.release(complete.data, complete.shared);
     queue.port.ask();
@@ -280,16 +273,6 @@ fn execute(queue: &mut Queue<'_>, command: &Submission, data: &[u8], drive: &mut
     if queue.table.id > 0 || command.opcode() != FABRICS {
         return queue.execute(command, data, drive);
     }
-    let done = match command.fabrics_type() {
-        fabrics_kind::CONNECT => Err(status::SEQUENCE_ERROR),
-        _ => property(queue, command, drive),
-    };
-    queue.finish(command, done.map_or_else(Outcome::from, Outcome::Done));
-}
-
-/// Reads or sets a property.
-fn property(queue: &mut Queue<'_>, command: &Submission, drive: &mut dyn Drive) -> Result<u64, Status> {
-    queue.controller.heard = true;
-    let entries = queue.subsystem.queue_entries;
-    fabrics::property(queue.controller, queue.table, command, entries, drive)
+    let done = fabrics::property(queue, command, drive);
+    queue.finish(command, done.map(Outcome::Done));
 }

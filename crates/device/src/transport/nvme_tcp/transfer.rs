@@ -65,32 +65,19 @@ impl Transfers {
 
     /// Asks the host for data that there is memory for.
     pub fn ask(&mut self, link: &Link, out: &mut Vec<u8>) {
-        while let Some((command, transfer, length_bytes)) = self.next() {
-            link.ask(command, transfer, length_bytes, out);
+        while let Some(&(command, length_bytes)) = self.waiting.front() {
+            let shared = self.own_bytes + length_bytes > OWN_BYTES;
+            let is_much = shared && self.shared_bytes > 0 && self.shared_bytes + length_bytes > MAX_BYTES;
+            if is_much || !self.memory.take(if shared { length_bytes as u64 } else { 0 }) {
+                return;
+            }
+            self.waiting.pop_front();
+            *(if shared { &mut self.shared_bytes } else { &mut self.own_bytes }) += length_bytes;
+            let data = self.spare.pop().unwrap_or_default();
+            self.spare_bytes -= data.capacity();
+            let at = self.active.insert(Transfer { command, data, length_bytes, shared, intact: true });
+            link.ask(command.id(), at as u16, length_bytes as u32, out);
         }
-    }
-
-    /// The next data to be asked for: the command, the number of the transfer, and bytes.
-    fn next(&mut self) -> Option<(u16, u16, u32)> {
-        let (_, length_bytes) = *self.waiting.front()?;
-        let shared = self.own_bytes + length_bytes > OWN_BYTES;
-        if shared && self.shared_bytes > 0 && self.shared_bytes + length_bytes > MAX_BYTES {
-            return None;
-        }
-        let from_shared = if shared { length_bytes as u64 } else { 0 };
-        if !self.memory.take(from_shared) {
-            return None;
-        }
-        let (command, length_bytes) = self.waiting.pop_front()?;
-        if shared {
-            self.shared_bytes += length_bytes;
-        } else {
-            self.own_bytes += length_bytes;
-        }
-        let data = self.spare.pop().unwrap_or_default();
-        self.spare_bytes -= data.capacity();
-        let at = self.active.insert(Transfer { command, data, length_bytes, shared, intact: true });
-        Some((command.id(), at as u16, length_bytes as u32))
     }
 
     /// Data arrived: the transfer that they complete.

@@ -33,7 +33,7 @@ impl Device {
             return Ok(());
         };
         if let Some(outcome) = outcome {
-            queue.finish(command, outcome);
+            queue.finish(command, Ok(outcome));
             return Ok(());
         }
         // A command that all transports have.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, OwnedFd};
+use std::slice;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -113,9 +114,9 @@ impl Connection {
         while let Some(message) = self.output.front_mut() {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            let descriptors: Vec<_> = message.descriptor.iter().map(AsFd::as_fd).collect();
-            if !descriptors.is_empty() {
-                ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let descriptor = message.descriptor.as_ref().map(AsFd::as_fd);
+            if let Some(descriptor) = &descriptor {
+                ancillary.push(SendAncillaryMessage::ScmRights(slice::from_ref(descriptor)));
             }
             let bytes = IoSlice::new(&message.bytes[self.sent..]);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;

@@ -13,8 +13,7 @@ use super::message::MOST_MESSAGE_BYTES;
 use super::pages;
 use super::queues::{CompletionQueue, Place, Rings, SubmissionQueue};
 use super::registers::{
-    BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Doorbells, MOST_QUEUES, PENDING_BITS_AT, VECTOR_TABLE_AT, head_at,
-    register, tail_at,
+    BAR_BYTES, DOORBELLS_AT, Doorbells, MOST_QUEUES, PENDING_BITS_AT, VECTOR_TABLE_AT, head_at, register, tail_at,
 };
 use crate::command::{Answer, Drive};
 use crate::transport::nvme::command_table::MAX_IN_FLIGHT;
@@ -110,25 +109,14 @@ impl Device {
 
     pub fn read(&self, region: u32, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
         let at = place(region, offset, into.len())?;
-        into.fill(0);
         if region == region::CONFIGURATION {
             self.configuration.read(at, into);
             return Ok(());
         }
-        let registers = self.registers();
-        copy_overlap(&registers, 0, at, into);
-        copy_overlap(&self.vector_table, VECTOR_TABLE_AT, at, into);
-        let mut doorbells = [0; DOORBELLS_BYTES];
-        if at < VECTOR_TABLE_AT && at + into.len() > DOORBELLS_AT {
-            self.doorbells.page.read(0, &mut doorbells);
-            copy_overlap(&doorbells, DOORBELLS_AT, at, into);
-        }
-        Ok(())
-    }
-
-    fn registers(&self) -> [u8; register::END] {
-        let mut registers = self.registers;
-        let mut set = |at: usize, bytes: &[u8]| registers[at..at + bytes.len()].copy_from_slice(bytes);
+        let mut image = [0; BAR_BYTES];
+        self.doorbells.page.read(0, &mut image[DOORBELLS_AT..VECTOR_TABLE_AT]);
+        let mut set = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+        set(0, &self.registers);
         for at in [property::CAP, property::VS, property::CC, property::CSTS] {
             let value = self.controller.property(at, self.subsystem.queue_entries).unwrap_or(0);
             let ready = if at == property::CSTS && self.is_resetting { READY } else { 0 };
@@ -137,7 +125,9 @@ impl Device {
         }
         set(register::INTMS, &self.interrupt_mask.to_le_bytes());
         set(register::INTMC, &self.interrupt_mask.to_le_bytes());
-        registers
+        set(VECTOR_TABLE_AT, &self.vector_table);
+        into.copy_from_slice(&image[at..at + into.len()]);
+        Ok(())
     }
 
     /// Writes a region: registers and doorbells in whole words.
@@ -375,7 +365,7 @@ impl Device {
         }
         let begun = if id == 0 { self.execute_admin(&command, drive) } else { self.begin_io(id, &command, drive) };
         if let (Err(status), Some(mut queue)) = (begun, self.queue(id)) {
-            queue.finish(&command, status.into());
+            queue.finish(&command, Err(status));
         }
         let after = self.submissions[usize::from(id)].as_ref().map_or(before, |queue| queue.table.in_flight);
         self.in_flight += after - before;
@@ -453,15 +443,6 @@ fn place(region: u32, offset: u64, length_bytes: usize) -> Result<usize, Errno> 
         return Err(Errno::INVAL);
     }
     Ok(offset as usize)
-}
-
-/// Copies what of `part`, which begins at `part_at`, lies in `into`, which begins at `at`.
-fn copy_overlap(part: &[u8], part_at: usize, at: usize, into: &mut [u8]) {
-    let start = part_at.max(at);
-    let end = (part_at + part.len()).min(at + into.len());
-    if start < end {
-        into[start - at..end - at].copy_from_slice(&part[start - part_at..end - part_at]);
-    }
 }
 
 /// Bytes that one client takes at most, in addition to its own memory: tables of commands and completions, the

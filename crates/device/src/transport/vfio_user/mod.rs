@@ -127,14 +127,10 @@ impl VfioUser {
     }
 
     fn close(&mut self, drive: &mut dyn Drive) {
-        if let Some(Client { mut device, .. }) = self.client.take() {
-            device.close(drive);
-            self.leave(device);
+        if let Some(client) = &mut self.client {
+            client.device.close(drive);
         }
-    }
-
-    fn leave(&mut self, device: Device) {
-        self.leaving = Some(device).filter(|device| device.in_flight() > 0);
+        self.disconnect();
     }
 
     fn tick(&mut self, now: Instant, drive: &mut dyn Drive) {
@@ -218,7 +214,7 @@ impl Transport for VfioUser {
         if self.leaving.is_none() {
             into.push(self.listener.as_fd().as_raw_fd());
         }
-        into.extend(self.client.iter().map(|client| client.connection.stream.as_raw_fd()));
+        into.extend(self.client.iter().map(|client| client.connection.stream.as_fd().as_raw_fd()));
     }
 
     fn longest_sleep(&self) -> Option<Duration> {
@@ -234,11 +230,11 @@ impl Transport for VfioUser {
     fn disconnect(&mut self) {
         if let Some(Client { mut device, .. }) = self.client.take() {
             device.release();
-            self.leave(device);
+            self.leaving = Some(device).filter(|device| device.in_flight() > 0);
         }
     }
 
-    fn probe(&self) -> Option<Box<dyn Probe>> {
+    fn probe(&self) -> Option<Probe> {
         let path = self.path.clone();
         // Its clients spin, however slow the answers are.
         Some(Box::new(move |for_ms: u64, _slow: bool| {
