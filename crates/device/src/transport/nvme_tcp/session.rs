@@ -135,8 +135,11 @@ impl NvmeTcp {
             (kind::CAPSULE_CMD, Some(link)) if session.queue.is_none() => self.open_queue(session, &link, unit, out),
             (kind::CAPSULE_CMD | kind::H2C_DATA, Some(_)) => {
                 let queue = self.queue(session, Out::Bytes(out)).ok_or(Fatal::SEQUENCE)?;
-                let take = if unit.kind == kind::CAPSULE_CMD { begin } else { take_data };
-                take(queue, unit, drive)?;
+                if unit.kind == kind::CAPSULE_CMD {
+                    begin(queue, unit, drive)?;
+                } else {
+                    take_data(queue, unit, drive)?;
+                }
             }
             _ => return Err(Some(Fatal::SEQUENCE)),
         }
