@@ -22,7 +22,7 @@ const OF_NAMESPACE: usize = 1;
 const OF_ZONES: usize = 2;
 
 /// The log pages that say which.
-pub const LOGS: [u8; 3] = [0x02, 0x04, 0xbf];
+const LOGS: [u8; 3] = [0x02, 0x04, 0xbf];
 
 /// Critical warnings of the health log (figure 207).
 mod warning {

@@ -128,8 +128,7 @@ impl Protocol for NvmeTcp {
     }
 
     fn holds_memory(&self, session: &Session) -> bool {
-        let queue = session.queue.as_ref();
-        queue.is_some_and(|queue| queue.transfers.holds_memory())
+        session.queue.as_ref().is_some_and(|queue| queue.transfers.memory.held_bytes() > 0)
     }
 
     fn memory_freed(&mut self, session: &mut Session, out: &mut Vec<u8>) {

@@ -33,7 +33,7 @@ pub struct Transfers {
     /// By the number that the host is told.
     active: Slab<Transfer>,
     waiting: VecDeque<(Submission, usize)>,
-    memory: Share,
+    pub memory: Share,
     own_bytes: usize,
     shared_bytes: usize,
     /// Data of Compare commands, by their identifiers, and whether they are in memory that is shared.
@@ -146,11 +146,6 @@ impl Transfers {
     /// Whether the copies leave no room for another: no command is taken until some are forgotten.
     pub fn copies_are_full(&self) -> bool {
         self.copied_bytes + IN_CAPSULE_BYTES > OWN_BYTES
-    }
-
-    /// Whether the connection has shared memory.
-    pub fn holds_memory(&self) -> bool {
-        self.memory.held_bytes() > 0
     }
 
     /// The connection is gone: nothing is waited for.
