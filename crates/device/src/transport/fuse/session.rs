@@ -48,7 +48,6 @@ pub struct FuseSession {
     owner: (u32, u32),
     /// Requests in flight. Their commands carry their places.
     waiting: Slab<Waiting>,
-    in_flight: usize,
     widened: Vec<u8>,
     /// Ranges that the page cache may hold. `None` where they could not be dropped from there.
     pub cached: Option<CachedRanges>,
@@ -57,19 +56,12 @@ pub struct FuseSession {
 impl FuseSession {
     /// A file of the transport with this number; `owner` are a user and a group.
     pub fn new(transport: u32, owner: (u32, u32)) -> Self {
-        Self {
-            transport,
-            owner,
-            waiting: Slab::new(),
-            in_flight: 0,
-            widened: Vec::new(),
-            cached: Some(CachedRanges::default()),
-        }
+        Self { transport, owner, waiting: Slab::new(), widened: Vec::new(), cached: Some(CachedRanges::default()) }
     }
 
     /// Commands that the drive has and did not answer.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.waiting.iter().map(|(_, waiting)| waiting.left).sum()
     }
 
     /// Whether the page cache waits for this command of the file.
@@ -107,7 +99,6 @@ impl FuseSession {
     pub fn answered(&mut self, command: &Command, status: Status) -> Option<Reply> {
         let place = command.tag.command as usize;
         let waiting = self.waiting.get_mut(place)?;
-        self.in_flight -= 1;
         waiting.left -= 1;
         if waiting.status == Status::Done {
             waiting.status = status;
@@ -198,7 +189,6 @@ impl FuseSession {
 
     /// A place for a request of this number of commands.
     fn place(&mut self, unique: u64, request: FileRequest, commands: usize) -> Tag {
-        self.in_flight += commands;
         let place = self.waiting.insert(Waiting { unique, request, left: commands, status: Status::Done });
         Tag { transport: self.transport, queue: 0, command: place as u64 }
     }

@@ -43,7 +43,7 @@ struct Pending {
 }
 
 /// The commands of one queue that are not complete.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CommandTable {
     /// The number of the queue; 0 for the admin queue.
     pub id: u16,
@@ -66,18 +66,7 @@ pub struct CommandTable {
 impl CommandTable {
     /// The table of queue `id`. Tags of its commands carry the transport's number and `tag`.
     pub fn new(transport: u32, tag: u32, id: u16, entries: u16) -> Self {
-        Self {
-            id,
-            entries: entries.max(1),
-            transport,
-            tag,
-            head: 0,
-            outstanding: 0,
-            in_flight: 0,
-            reading_bytes: 0,
-            places: vec![0; 1 << 16],
-            pending: Slab::new(),
-        }
+        Self { id, entries: entries.max(1), transport, tag, places: vec![0; 1 << 16], ..Self::default() }
     }
 
     /// Whether the drive has so much to do for it that further commands have to wait.
