@@ -149,7 +149,7 @@ fn run_probe(server: &mut DriveServer, number: usize, probe_ms: u64, slow: bool)
             if in_realtime {
                 let _ = realtime::enter(0); // it could, so its client can
             }
-            probe.run(probe_ms, slow)
+            probe(probe_ms, slow)
         })
         .map_err(|error| Error::system("cannot start a client", error))?;
     let begin = Instant::now();

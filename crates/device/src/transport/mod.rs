@@ -80,20 +80,12 @@ pub trait Transport {
     }
 
     /// A client that measures how long this transport takes by itself, where there is one.
-    fn probe(&self) -> Option<Box<dyn Probe>> {
+    fn probe(&self) -> Option<Probe> {
         None
     }
 }
 
-/// A client that measures a transport's least latency, in a thread of its own while the drive serves.
-pub trait Probe: Send {
-    /// Connects, reads at depth one for this time, and leaves. Returns the nanoseconds of each read. With `slow` answers
-    /// it waits for them as most clients do.
-    fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>>;
-}
-
-impl<F: FnMut(u64, bool) -> std::io::Result<Vec<u64>> + Send> Probe for F {
-    fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>> {
-        self(for_ms, slow)
-    }
-}
+/// A client that measures a transport's least latency, in a thread of its own while the drive serves: it connects, reads
+/// at depth one for so many milliseconds, and leaves. It returns the nanoseconds of each read. With `true` it waits for
+/// slow answers as most clients do.
+pub type Probe = Box<dyn FnMut(u64, bool) -> std::io::Result<Vec<u64>> + Send>;

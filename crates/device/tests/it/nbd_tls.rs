@@ -28,7 +28,7 @@ struct Scene {
     at: Endpoint,
     socket: PathBuf,
     folder: TempDir,
-    probe: Box<dyn Probe>,
+    probe: Probe,
 }
 
 fn scene() -> Scene {
@@ -159,7 +159,7 @@ fn a_client_whose_certificate_was_revoked_is_refused() {
     };
     connects(8).unwrap().call(Request::Flush).unwrap();
     assert!(connects(7).is_err());
-    assert!(!scene.probe.run(10, true).unwrap().is_empty());
+    assert!(!(scene.probe)(10, true).unwrap().is_empty());
 }
 
 #[test]

@@ -335,7 +335,7 @@ fn both_transports_measure_their_floor_and_leave() {
             _ => Box::new(nvme_tcp::serve(Subsystem::of("test"), 0, &at).unwrap()),
         };
         let mut probe = transport.probe().unwrap();
-        let client = std::thread::spawn(move || probe.run(100, slow));
+        let client = std::thread::spawn(move || probe(100, slow));
         while !client.is_finished() {
             round(transport.as_mut(), &mut drive);
         }
