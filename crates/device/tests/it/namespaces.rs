@@ -1,11 +1,9 @@
 //! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
 
-use crate::host::nbd::{option, request};
-use crate::host::{Capsule, Entry, Unit};
+use crate::host::nbd::{Talk, answers, contexts, info_request, option, request};
+use crate::host::{Capsule, Entry, NAME, Scene, Unit, read, vain};
 use crate::hostile::mounted::{self, FALLOCATE, READ, WRITE, allocation, transfer};
 use crate::memory_drive::Memory;
-use crate::nbd_protocol::{Talk, answers, contexts, info_request};
-use crate::scene::{self, Scene, read, vain};
 use ioassay_device::Status;
 use ioassay_device::namespace::NamespaceDrive;
 use ioassay_device::transport::fuse;
@@ -60,7 +58,7 @@ fn check_own(data: &[u8], id: u32) {
 #[test]
 fn a_host_is_told_of_each_namespace() {
     let mut scene = Scene::over(drive());
-    scene.admin(scene::NAME, 0);
+    scene.admin(NAME, 0);
     let controller = scene.identify(1, 0).unwrap();
     assert_eq!(controller[516..520], [3, 0, 0, 0]);
     assert_eq!(controller[540..544], [3, 0, 0, 0]);

@@ -3,32 +3,27 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::certificates::{Authority, write_key};
 use crate::host::nbd::FLAGS;
-use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::memory_drive::{Clients, Memory, Served};
 use crate::served::{read_of, read_what_they_wrote, write_of};
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::transport::nbd::{self, Certificates, Export, Nbd};
-use ioassay_device::transport::socket::{End, Endpoint, Protocol, SharedMemory, Then};
-use ioassay_device::transport::{Probe, Transport, memory_bytes};
+use ioassay_device::transport::memory_bytes;
+use ioassay_device::transport::nbd::{Certificates, Export, Nbd};
+use ioassay_device::transport::socket::{End, Then};
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use rustls::ClientConfig;
-use tempfile::TempDir;
 
 const TLS_REQUIRED: u32 = 0x8000_0005;
 
 struct Scene {
-    _served: EmulatedDrive,
+    served: Served,
     authority: Authority,
-    at: Endpoint,
-    socket: PathBuf,
-    folder: TempDir,
-    probe: Box<dyn Probe>,
 }
 
 fn scene() -> Scene {
@@ -37,27 +32,17 @@ fn scene() -> Scene {
 
 /// With more in the server's folder.
 fn scene_with(prepare: impl FnOnce(&Authority, &Path)) -> Scene {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new();
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
     authority.write(folder.path());
     prepare(&authority, folder.path());
-    let socket = folder.path().join("drive.sock");
-    let at = Endpoint::Unix(socket.clone());
-    let transport = nbd::serve(export(&folder), 0, &at).unwrap();
-    assert!(transport.address().starts_with("nbds+unix:///?socket="));
-    let mut drive = Memory::new(64 << 20, 512);
-    drive.keeps = false;
-    let probe = transport.probe().unwrap();
-    Scene { _served: EmulatedDrive::start(transport, drive), authority, at, socket, folder, probe }
-}
-
-fn export(folder: &TempDir) -> Export {
-    Export { certificates: Some(Certificates::read(folder.path()).unwrap()), ..Export::default() }
+    let served = Served::start_in(folder, "nbd:unix:FOLDER/drive.sock,tls=FOLDER", Memory::forgetful(64 << 20, 512));
+    assert!(served.address.starts_with("nbds+unix:///?socket="));
+    Scene { served, authority }
 }
 
 impl Scene {
     fn connect(&self, tls: Arc<ClientConfig>) -> std::io::Result<Client> {
-        Client::connect_with(&self.at, "", true, Waiting::Sleeps, Some(tls))
+        Client::connect_with(&self.served.endpoint(), "", true, Waiting::Sleeps, Some(tls))
     }
 
     fn known(&self) -> Client {
@@ -66,20 +51,19 @@ impl Scene {
         client.unwrap()
     }
 
-    /// A client without TLS, after the greeting, with this option sent.
-    fn plain(&self, kind: u32) -> UnixStream {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
+    /// A client without TLS, after the greeting, with these options sent.
+    fn plain(&self, options: &[u8]) -> UnixStream {
+        let mut stream = UnixStream::connect(self.served.folder.path().join("drive.sock")).unwrap();
         let patience = Some(Duration::from_secs(300));
         stream.set_read_timeout(patience).unwrap();
         stream.read_exact(&mut [0; 18]).unwrap();
-        stream.write_all(&FLAGS).unwrap();
-        stream.write_all(&option(kind)).unwrap();
+        stream.write_all(&[&FLAGS, options].concat()).unwrap();
         stream
     }
 
     /// A client that was told to begin with TLS.
     fn before_tls(&self) -> UnixStream {
-        let mut stream = self.plain(5);
+        let mut stream = self.plain(&option(5));
         assert_eq!(answer(&mut stream), (5, 1));
         stream
     }
@@ -159,21 +143,21 @@ fn a_client_whose_certificate_was_revoked_is_refused() {
     };
     connects(8).unwrap().call(Request::Flush).unwrap();
     assert!(connects(7).is_err());
-    assert!(!scene.probe.run(10, true).unwrap().is_empty());
+    assert!(!scene.served.probe.take().unwrap().run(10, true).unwrap().is_empty());
 }
 
 #[test]
 fn without_tls_nothing_is_told_but_that_it_is_needed() {
     let scene = scene();
     for kind in [3, 6, 7, 8, 9, 10, 11, 77] {
-        let mut stream = scene.plain(kind);
+        let mut stream = scene.plain(&option(kind));
         assert_eq!(answer(&mut stream), (kind, TLS_REQUIRED));
         stream.write_all(&option(2)).unwrap();
         assert_eq!(answer(&mut stream), (2, 1), "it may leave");
         until_over(stream);
     }
-    until_over(scene.plain(1));
-    let error = Client::connect(&scene.at, "", false, Waiting::Sleeps).unwrap_err();
+    until_over(scene.plain(&option(1)));
+    let error = Client::connect(&scene.served.endpoint(), "", false, Waiting::Sleeps).unwrap_err();
     assert!(error.to_string().contains("0x80000005"), "{error}");
 }
 
@@ -205,10 +189,7 @@ fn what_is_no_handshake_ends_that_connection_and_no_other() {
 #[test]
 fn what_comes_in_the_clear_behind_the_request_for_tls_is_not_obeyed() {
     let scene = scene();
-    let mut stream = UnixStream::connect(&scene.socket).unwrap();
-    stream.read_exact(&mut [0; 18]).unwrap();
-    let all = [&FLAGS[..], &option(5), &option(3)].concat();
-    stream.write_all(&all).unwrap();
+    let mut stream = scene.plain(&[option(5), option(3)].concat());
     assert_eq!(answer(&mut stream), (5, 1));
     until_over(stream);
 }
@@ -217,29 +198,21 @@ fn what_comes_in_the_clear_behind_the_request_for_tls_is_not_obeyed() {
 fn a_handshake_that_lasts_is_ended_as_any_negotiation() {
     let folder = tempfile::tempdir().unwrap();
     Authority::new().write(folder.path());
-    let mut nbd = Nbd::new(export(&folder));
-    let mut drive = Memory::new(1 << 20, 512);
-    let (mut out, start) = (Vec::new(), Instant::now());
-    let mut session = nbd.open(0, 0, start, &SharedMemory::default(), &mut out);
-    let bytes = [&FLAGS[..], &option(5)].concat();
-    let received = nbd.received(&mut session, &bytes, &mut out, &mut drive);
-    assert_eq!(received.consumed, bytes.len());
-    assert_eq!(received.then, Then::Encrypts);
-    let mut end = |seconds| {
-        let now = start + Duration::from_secs(seconds);
-        nbd.tick(&mut session, now, &mut out, &drive)
-    };
-    assert_eq!((end(9), end(11)), (None, Some(End::Now)));
+    let certificates = Some(Certificates::read(folder.path()).unwrap());
+    let mut talk = Clients::of(Nbd::new(Export { certificates, ..Export::default() }), Memory::new(1 << 20, 512));
+    talk.accept();
+    assert_eq!(talk.send(&[&FLAGS[..], &option(5)].concat()), Then::Encrypts);
+    assert!(talk.all[0].unread.is_empty());
+    assert_eq!([9, 11].map(|seconds| talk.pass(0, Duration::from_secs(seconds))), [None, Some(End::Now)]);
     // A second time, which only a client within the encryption could ask for.
-    out.clear();
-    nbd.received(&mut session, &option(5), &mut out, &mut drive);
-    assert_eq!(out[12..16], 0x8000_0003u32.to_be_bytes());
+    talk.output(0);
+    assert_eq!(talk.ask(&option(5))[12..16], 0x8000_0003u32.to_be_bytes());
 }
 
 #[test]
 fn a_folder_that_cannot_be_used_is_told_with_the_file() {
     let scene = scene();
-    let folder = scene.folder.path();
+    let folder = scene.served.folder.path();
     let refused = |said: &str| {
         let error = Certificates::read(folder).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use crate::host::{
-    Capsule, ENABLED, Entry, completed, completions, configure, connect, connect_data, event, get, property, set,
-    status_of,
+    Capsule, ENABLED, Entry, HOST, NAME, Scene, completed, completions, configure, connect, connect_data, event, get,
+    property, read, set, status_of, vain, write,
 };
-use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::Op;
 use ioassay_device::transport::nvme_tcp::DISCOVERY_NAME;
-use ioassay_device::transport::socket::{Protocol, Then};
+use ioassay_device::transport::socket::Then;
 
 #[test]
 fn properties_say_what_the_controller_can_and_is() {
@@ -111,12 +110,9 @@ fn log_pages_that_are_not_read_take_a_bounded_memory() {
     let mut scene = Scene::connected();
     let log = Entry::new(2, 9).pointer(0x5a, 0, 1 << 20);
     let log = log.word(10, 1 | (0xffff << 16)).word(11, 3);
-    let many = log.alone().repeat(100);
-    let mut out = Vec::new();
-    let session = &mut scene.sessions[0];
-    let received = (scene.nvme).received(session, &many, &mut out, &mut scene.drive);
-    assert_eq!(received.then, Then::Blocked);
-    assert!(out.len() < 6 << 20, "{} bytes", out.len());
+    assert_eq!(scene.arrive(0, &log.alone().repeat(100)), Then::Blocked);
+    let told = scene.output(0).len();
+    assert!(told < 6 << 20, "{told} bytes");
 }
 
 #[test]
@@ -144,18 +140,13 @@ fn the_discovery_controller_only_discovers() {
 #[test]
 fn a_host_needs_no_name_and_keeps_to_the_one_that_it_has() {
     let mut scene = Scene::new();
-    let mut connects = |queue: u16, controller: u16, host: &str| {
-        let at = scene.open();
-        let data = connect_data(controller, NAME, host);
-        let connected = scene.ask_with(at, connect(queue, 32, 0), &data);
-        if queue == 0 && connected.0 == 0 {
-            assert_eq!(scene.ask(at, configure(ENABLED)), (0, 0));
-        }
-        connected
-    };
-    assert_eq!(connects(0, 0xffff, ""), (0, 1));
-    assert_eq!(connects(1, 1, ""), (0, 1));
-    assert_eq!(connects(2, 1, HOST), (0x4182, 512 | (1 << 16)));
+    for (queue, controller, host, answer) in
+        [(0, 0xffff, "", (0, 1)), (1, 1, "", (0, 1)), (2, 1, HOST, (0x4182, 512 | (1 << 16)))]
+    {
+        let (at, data) = (scene.open(), connect_data(controller, NAME, host));
+        assert_eq!(scene.ask_with(at, connect(queue, 32, 0), &data), answer);
+        assert_eq!(scene.ask(0, configure(ENABLED)), (0, 0));
+    }
 }
 
 // Events
@@ -199,7 +190,7 @@ fn commands_that_the_drive_has_not_done_are_aborted_on_their_own_queue() {
         let said = scene.receive(0, &abort(id, queue, of));
         assert_eq!(completed(&said), (id, 0, result));
     }
-    let ended = completions(&scene.answers(1));
+    let ended = completions(&scene.send(1, &[]));
     assert_eq!(ended, [(5, 0, 0), (6, 0x4007, 0)]);
     let again = scene.ask_with(1, write(6, 0, 1), &[1; 512]);
     assert_eq!(again.0, 0, "its number is free again");
@@ -235,7 +226,7 @@ fn a_log_that_is_not_given_is_not_read() {
     let mut scene = Scene::connected();
     scene.identify(1, 0).unwrap();
     scene.drive.facts.read_only = true;
-    scene.tick(0, Duration::ZERO);
+    scene.pass(0, Duration::ZERO);
     assert_eq!(scene.log(4, 64, 8192), Err(vain(2)));
     assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [1, 0, 0, 0]);
 }
@@ -251,7 +242,7 @@ fn a_shutdown_is_complete_when_all_that_was_answered_is_durable() {
     assert_eq!(status_of(&shutdown), 0);
     assert_eq!(scene.drive.due[0].command.op, Op::Flush);
     assert_eq!(state_of(&mut scene), 1); // it goes on
-    assert_eq!(scene.answers(0), []); // the command was complete before
+    assert_eq!(scene.send(0, &[]), []); // the command was complete before
     assert_eq!(state_of(&mut scene), 2); // it is complete
 }
 

@@ -1,9 +1,9 @@
 //! NVMe over TCP, byte by byte, without a socket: commands of I/O queues and their data.
 
-use crate::host::{Capsule, Entry, Unit, completed, completions, data, end_of, set, status_of};
-use crate::scene::{NAME, Scene, read, vain, write};
+use crate::host::{Capsule, Entry, NAME, Scene, Unit, completed, completions, data, end_of, read, set, status_of};
+use crate::host::{vain, write};
 use ioassay_device::command::{Op, Status};
-use ioassay_device::transport::socket::{Protocol, Then};
+use ioassay_device::transport::socket::Then;
 
 /// What reached the drive: the operation, the bytes, and whether it is to be durable.
 fn seen(scene: &Scene) -> Vec<(Op, u64, bool)> {
@@ -242,10 +242,8 @@ fn reads_in_flight_are_bounded() {
     scene.admin(NAME, 0);
     scene.io(1, 128);
     let reads: Vec<u8> = (0..20).flat_map(|id| read(id, 0, 2048).alone()).collect();
-    let (session, drive) = (&mut scene.sessions[1], &mut scene.drive);
-    let received = (scene.nvme).received(session, &reads, &mut Vec::new(), drive);
-    assert_eq!((received.then, scene.drive.due.len()), (Then::Blocked, 8));
-    assert_eq!(received.consumed, 8 * 72);
+    assert_eq!((scene.arrive(1, &reads), scene.drive.due.len()), (Then::Blocked, 8));
+    assert_eq!(scene.all[1].unread.len(), 12 * 72);
 }
 
 #[test]

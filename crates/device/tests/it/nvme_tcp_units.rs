@@ -1,9 +1,7 @@
 //! NVMe over TCP, byte by byte, without a socket: what is a unit, who may connect, and when a connection ends.
 
-use std::time::Duration;
-
-use crate::host::{Capsule, Entry, Unit, connect, connect_data, data, end_of, initialize, status_of, unit};
-use crate::scene::{HOST, NAME, Scene, read, vain, write};
+use crate::host::{Capsule, Entry, HOST, NAME, Scene, Unit, connect, connect_data, data, end_of, initialize};
+use crate::host::{read, status_of, unit, vain, write};
 use ioassay_device::transport::socket::{End, Protocol, Then};
 
 #[test]
@@ -45,7 +43,7 @@ fn units_that_must_not_be_end_the_connection_and_say_why() {
         let mut scene = Scene::connected();
         let end = end_of(&scene.send(1, &bytes));
         assert_eq!(end, (status, about), "{:?}", &bytes[..8]);
-        assert_eq!(scene.then, Then::Ends(End::Now));
+        assert_eq!(scene.all[1].then, Then::Ends(End::Now));
     }
 }
 
@@ -66,15 +64,16 @@ fn a_host_that_ends_the_connection_gets_no_answer() {
     let mut scene = Scene::connected();
     let end = unit(2, 0, &[0; 16], &[0; 24], (false, false));
     assert_eq!(scene.send(1, &end), []);
-    assert_eq!(scene.then, Then::Ends(End::Now));
+    assert_eq!(scene.all[1].then, Then::Ends(End::Now));
 }
 
 #[test]
 fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
     let mut scene = Scene::new();
-    scene.digests = (true, true);
-    scene.admin(NAME, 0);
-    scene.io(1, 32);
+    for (number, controller) in [(0, 0xffff), (1, 1)] {
+        let at = scene.open_with((true, true));
+        scene.join(at, (number, 32, 0), &connect_data(controller, NAME, HOST));
+    }
     let mut capsule = write(1, 0, 1).capsule(&[3; 512], (true, true));
     capsule[100] ^= 1;
     assert_eq!(status_of(&scene.send(1, &capsule)), 0x22);
@@ -126,7 +125,7 @@ fn more_hosts_than_controllers_are_refused_until_one_leaves() {
     let data = connect_data(0xffff, NAME, HOST);
     let refused = scene.ask_with(at, connect(0, 32, 0), &data).0;
     assert_eq!(refused, 0x4181);
-    scene.nvme.closed(&mut scene.sessions[3]);
+    scene.close(3);
     assert_eq!(scene.ask_with(at, connect(0, 32, 0), &data), (0, 4));
 }
 
@@ -135,24 +134,19 @@ fn a_host_that_is_silent_for_too_long_loses_all_its_connections() {
     let mut scene = Scene::new();
     scene.admin(NAME, 5000);
     scene.io(1, 32);
-    let s = Duration::from_secs;
-    assert_eq!(scene.tick(0, s(0)).0, None);
-    assert_eq!(scene.tick(0, s(5)).0, None);
+    assert_eq!([0, 5].map(|seconds| scene.end_after(0, seconds)), [None; 2]);
     scene.ask(0, Entry::new(0x18, 3));
-    assert_eq!(scene.tick(0, s(8)).0, None);
-    assert_eq!(scene.tick(0, s(13)).0, None);
-    assert_eq!(scene.tick(0, s(15)).0, Some(End::Now));
-    assert!(scene.nvme.attention());
-    assert_eq!(scene.tick(1, s(15)).0, Some(End::Now));
+    assert_eq!([8, 13, 15].map(|seconds| scene.end_after(0, seconds)), [None, None, Some(End::Now)]);
+    assert!(scene.protocol.attention());
+    assert_eq!(scene.end_after(1, 15), Some(End::Now));
 }
 
 #[test]
 fn a_host_without_a_queue_is_not_waited_for_and_one_that_leaves_takes_its_queues_along() {
     let mut scene = Scene::connected();
     let idle = scene.open();
-    assert_eq!(scene.tick(idle, Duration::from_secs(9)).0, None);
-    assert_eq!(scene.tick(idle, Duration::from_secs(11)).0, Some(End::Now));
-    assert_eq!(scene.tick(1, Duration::from_secs(900)).0, None); // without a keep alive time
-    scene.nvme.closed(&mut scene.sessions[0]);
-    assert_eq!(scene.tick(1, Duration::ZERO).0, Some(End::Now));
+    assert_eq!([9, 11].map(|seconds| scene.end_after(idle, seconds)), [None, Some(End::Now)]);
+    assert_eq!(scene.end_after(1, 900), None); // without a keep alive time
+    scene.close(0);
+    assert_eq!(scene.end_after(1, 900), Some(End::Now));
 }

@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::drives::is_all;
-use crate::host::{Capsule, ENABLED, Entry, Unit, completed, configure, data, event, get};
-use crate::host::{property, set, status_of, units};
-use crate::memory_drive::sent;
+use crate::host::{Capsule, ENABLED, Entry, NAME, Scene, Unit, completed, configure, data, event, get, property};
+use crate::host::{read, set, status_of, units, vain, write};
 use crate::nvme_tcp_io::copy;
-use crate::scene::{NAME, Scene, read, vain, write};
-use ioassay_device::transport::socket::{Output, Protocol};
 use ioassay_device::zones::{ZoneAction, ZoneGeometry, Zones};
 
 const ZONE_BLOCKS: u64 = 128;
@@ -68,12 +65,6 @@ fn report(scene: &mut Scene, from: u64, room: u32, how: u32) -> Result<(u64, Vec
     Ok((number(0), zones.collect()))
 }
 
-/// Identify with a command set.
-fn identify(scene: &mut Scene, what: u32, set: u32, namespace: u32) -> Result<Vec<u8>, u16> {
-    let entry = Entry::new(6, 9).namespace(namespace).pointer(0x5a, 0, 4096);
-    scene.fetch(0, &entry.word(10, what).word(11, set << 24))
-}
-
 /// The state of one zone, its first block and write pointer.
 fn described(scene: &mut Scene, zone: u64) -> Described {
     report(scene, zone * ZONE_BLOCKS, 1, 0).unwrap().1[0]
@@ -91,7 +82,7 @@ fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
     let state = scene.ask(0, property(0x1c)).1;
     assert_eq!(state & 3, 1); // it is ready with all command sets
 
-    let namespace = identify(&mut scene, 5, 2, 1).unwrap();
+    let namespace = scene.identify_of(5, 2, 1).unwrap();
     // Reads cross boundaries, and nothing else is different.
     assert_eq!(namespace[..4], [0, 0, 1, 0]);
     // Active and open zones, less one.
@@ -103,7 +94,7 @@ fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
         (7, 2, u32::MAX, 0x0b),
         (5, 1, 1, 0x02), // no key-value namespace
     ] {
-        let refused = identify(&mut scene, what, set, namespace);
+        let refused = scene.identify_of(what, set, namespace);
         assert_eq!(refused, Err(vain(status)));
     }
     let both_sets = [&[5, 0, 0, 0][..], &[0; 12]].concat();
@@ -117,7 +108,7 @@ fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
         (1, 0, 0, 92, &[0, 1, 0, 8]),
         (0, 0, 1, 0, &8192_u32.to_le_bytes()),
     ] {
-        let page = identify(&mut scene, what, set, namespace).unwrap();
+        let page = scene.identify_of(what, set, namespace).unwrap();
         assert_eq!(page[at..at + wanted.len()], *wanted, "{what:#x}, {set}");
     }
 }
@@ -127,7 +118,7 @@ fn a_drive_without_zones_knows_none_of_it() {
     let mut scene = Scene::connected();
     let capabilities = scene.ask(0, property(0).word(10, 1)).1;
     assert_eq!((capabilities >> 37) & 0xff, 1);
-    assert_eq!(identify(&mut scene, 5, 2, 1), Err(vain(0x02)));
+    assert_eq!(scene.identify_of(5, 2, 1), Err(vain(0x02)));
     assert_eq!(scene.ask(1, manage(4, 0)).0, vain(0x01));
     assert_eq!(scene.ask_with(1, append(1, 0, 1), &[0; 512]).0, vain(0x01));
     assert_eq!(report(&mut scene, 0, 4, 0), Err(vain(0x01)));
@@ -324,10 +315,8 @@ fn appends_in_flight_of_many_queues_are_each_placed_once() {
         // Answered from the last to the first.
         while let Some(answer) = scene.drive.due.pop_back() {
             let queue = answer.command.tag.queue as usize;
-            let mut out = Output::default();
-            let session = &mut scene.sessions[queue];
-            scene.nvme.answer(session, answer, &mut out, &scene.drive);
-            let (_, status, result) = completed(&units(&sent(out, &scene.drive)));
+            scene.deliver(answer);
+            let (_, status, result) = completed(&units(&std::mem::take(&mut scene.all[queue].out)));
             assert_eq!(status, 0);
             let value = scene.drive.bytes[result as usize * 512];
             assert_eq!(value, round * 8 + queue as u8); // it is where its host was told

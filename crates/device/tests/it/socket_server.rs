@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::host;
 use crate::host::nbd::{FLAGS, option, request};
-use crate::memory_drive::{EmulatedDrive, Memory, round};
+use crate::memory_drive::{Memory, Served, round};
 use crate::served::read_what_they_wrote;
 use ioassay_device::client::Waiting;
 use ioassay_device::client::nbd::Client;
-use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export, Nbd};
-use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::{Endpoint, Server, SharedMemory};
+use ioassay_device::transport::{self, Transport};
 
 /// After this time and this number of rounds without an event nothing more is expected.
 const QUIET: Duration = Duration::from_millis(60);
@@ -267,14 +266,12 @@ fn a_disconnect_is_answered_to_the_end() {
 
 #[test]
 fn a_host_that_breaks_the_rules_is_told_why() {
-    let subsystem = Subsystem::of("test");
-    let mut server = nvme_tcp::serve(subsystem, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
-    let Endpoint::Tcp(at) = *server.endpoint() else { panic!("asked for TCP") };
+    let mut server = transport::open(0, "nvme-tcp:127.0.0.1:0").unwrap();
     let mut drive = Memory::new(1 << 20, 512);
-    let mut client = TcpStream::connect(at).unwrap();
+    let mut client = TcpStream::connect(server.address()).unwrap();
     client.write_all(&host::initialize(0, 0)).unwrap();
     client.write_all(&[0xee; 4096]).unwrap();
-    let all = receive(&mut server, &mut drive, &mut client, 1000);
+    let all = receive(server.as_mut(), &mut drive, &mut client, 1000);
     assert_eq!(host::end_of(&host::units(&all)), (1, 0));
 }
 
@@ -327,13 +324,8 @@ fn is_woken(descriptor: std::os::fd::RawFd) -> bool {
 #[test]
 fn both_transports_measure_their_floor_and_leave() {
     for (name, slow) in [("nbd", false), ("nbd", true), ("nvme-tcp", true)] {
-        let at: Endpoint = "127.0.0.1:0".parse().unwrap();
-        let mut drive = Memory::new(1 << 20, 512);
-        drive.keeps = false;
-        let mut transport: Box<dyn Transport> = match name {
-            "nbd" => Box::new(nbd::serve(Export::default(), 0, &at).unwrap()),
-            _ => Box::new(nvme_tcp::serve(Subsystem::of("test"), 0, &at).unwrap()),
-        };
+        let mut drive = Memory::forgetful(1 << 20, 512);
+        let mut transport = transport::open(0, &format!("{name}:127.0.0.1:0")).unwrap();
         let mut probe = transport.probe().unwrap();
         let client = std::thread::spawn(move || probe.run(100, slow));
         while !client.is_finished() {
@@ -350,10 +342,8 @@ fn both_transports_measure_their_floor_and_leave() {
 
 #[test]
 fn many_clients_at_once_read_what_they_wrote() {
-    let mut scene = Scene::of(16, 16 << 20);
-    scene.drive.keeps = false;
-    let to = Endpoint::Tcp(scene.at);
-    let _served = EmulatedDrive::start(scene.server, scene.drive);
+    let served = Served::start("nbd:tcp:127.0.0.1:0", Memory::forgetful(16 << 20, 512));
+    let to = served.endpoint();
     read_what_they_wrote(8, |number| Client::connect(&to, "", number % 2 == 0, Waiting::Sleeps).unwrap());
 }
 

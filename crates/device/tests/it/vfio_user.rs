@@ -1,34 +1,22 @@
 //! vfio-user through its socket and shared memory, with this crate's own client.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::memory_drive::{Memory, Served};
 use crate::nvme_tcp_io::copy;
 use crate::served::{read_of, read_what_it_wrote, trim_of, write_of, zeroes_of};
 use ioassay_device::client::nvme::Entry;
 use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::command::{Op, Status};
-use ioassay_device::transport::Transport;
-use ioassay_device::transport::vfio_user::VfioUser;
 use proptest::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 
 const SIZE_BYTES: u64 = 16 << 20;
 
-pub struct Served {
-    pub drive: EmulatedDrive,
-    pub path: PathBuf,
-    _folder: tempfile::TempDir,
-}
-
 fn serve(drive: Memory) -> Served {
-    let folder = tempfile::tempdir().unwrap();
-    let transport = VfioUser::bind(0, folder.path()).unwrap();
-    let path = PathBuf::from(transport.address());
-    Served { drive: EmulatedDrive::start(transport, drive), path, _folder: folder }
+    Served::start("vfio-user:FOLDER", drive)
 }
 
 pub fn served(block_bytes: u32) -> Served {
@@ -52,7 +40,7 @@ fn what_is_written_is_read_with_data_of_any_length() {
     for block_bytes in [512, 4096] {
         let served = served(block_bytes);
         let settings = Settings { entries: 8, data_bytes: 1 << 20, copies: true };
-        let (mut admin, mut queue) = connect(&served.path, &settings).unwrap();
+        let (mut admin, mut queue) = connect(served.address.as_ref(), &settings).unwrap();
         assert_eq!(queue.size_bytes(), SIZE_BYTES);
         assert_eq!(queue.block_bytes(), block_bytes);
         let ranges = [(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288), (0, 516 << 10)];
@@ -65,13 +53,13 @@ fn what_is_written_is_read_with_data_of_any_length() {
 #[test]
 fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
     let served = served(4096);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let write = |fua| write_of(8192, &[7; 4096], fua);
     let (trim, zeroes) = (trim_of(8192, 4096), zeroes_of(8192, 4096));
     for request in [write(true), trim, write(false), zeroes, Request::Flush] {
         queue.call(request).unwrap();
     }
-    let seen = served.drive.stop().seen;
+    let seen = served.stop().seen;
     let ops: Vec<(Op, bool)> = seen.iter().map(|one| (one.op, one.fua)).collect();
     let wanted =
         [(Op::Write, true), (Op::Trim, false), (Op::Write, false), (Op::WriteZeroes, false), (Op::Flush, false)];
@@ -83,7 +71,7 @@ fn a_queue_wraps_around_at_any_depth() {
     let served = served(512);
     for entries in [2, 3, 8] {
         let settings = Settings { entries, ..Settings::default() };
-        let (admin, mut queue) = connect(&served.path, &settings).unwrap();
+        let (admin, mut queue) = connect(served.address.as_ref(), &settings).unwrap();
         for _ in 0..40 {
             for tag in 0..entries - 1 {
                 queue.submit(tag, read_of(u64::from(tag) * 512, 512));
@@ -102,7 +90,7 @@ fn a_queue_wraps_around_at_any_depth() {
 #[test]
 fn queues_are_created_and_deleted_as_the_specification_says() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     let memory = admin.share(1 << 20).unwrap();
     let at = memory.address;
     let (completions, submissions) = (0x05, 0x01);
@@ -137,7 +125,7 @@ fn queues_are_created_and_deleted_as_the_specification_says() {
 #[test]
 fn a_reset_begins_anew() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     for _ in 0..3 {
         let mut queue = admin.queue(1, &Settings::default(), None).unwrap();
         queue.call(read_of(0, 512)).unwrap();
@@ -156,7 +144,7 @@ fn a_reset_begins_anew() {
 #[test]
 fn the_controller_describes_a_device_on_a_bus() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     admin.require(0x06, 0, &[1]).unwrap();
     let page = admin.data();
     assert_eq!(&page[4..10], b"IA0001");
@@ -185,7 +173,7 @@ fn the_controller_describes_a_device_on_a_bus() {
 #[test]
 fn interrupts_come_where_the_client_set_them() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     let events: Vec<OwnedFd> =
         (0..3).map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()).collect();
     let borrowed: Vec<BorrowedFd<'_>> = events.iter().map(AsFd::as_fd).collect();
@@ -216,7 +204,7 @@ fn events_are_told_and_aborted() {
     let mut drive = Memory::new(SIZE_BYTES, 512);
     drive.trouble.unreliable = true;
     let served = serve(drive);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     let first = admin.submit(0x0c, 0, 0, &[]);
     assert_eq!(admin.reap_now(), None);
     let aborted = admin.submit(0x08, 0, 0, &[u32::from(first) << 16]);
@@ -234,7 +222,7 @@ fn errors_of_the_drive_are_statuses_and_are_logged() {
     let mut drive = Memory::new(SIZE_BYTES, 512);
     drive.status = Status::Media;
     let served = serve(drive);
-    let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (mut admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let refused = queue.call(read_of(512, 512)).unwrap_err().to_string();
     assert!(refused.contains("0x4281"), "{refused}");
     admin.require(0x02, 0, &[1 | (15 << 16), 0, 0, 0]).unwrap();
@@ -245,7 +233,7 @@ fn errors_of_the_drive_are_statuses_and_are_logged() {
 #[test]
 fn compare_and_verify_look_at_what_is_stored() {
     let served = served(512);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let data: Vec<u8> = (0..4096u32).map(|byte| byte as u8).collect();
     queue.call(write_of(0, &data, false)).unwrap();
     let page = queue.memory.address + queue.data_at(0) as u64;
@@ -263,7 +251,7 @@ fn compare_and_verify_look_at_what_is_stored() {
 #[test]
 fn a_copy_has_what_its_sources_had() {
     let served = served(512);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let data: Vec<u8> = (0..8192u32).map(|byte| (byte / 512) as u8 + 1).collect();
     queue.call(write_of(0, &data, false)).unwrap();
     let (entry, ranges) = copy(100, &[(6, 1), (0, 3)]);
@@ -281,7 +269,7 @@ fn a_client_that_vanishes_leaves_the_device_to_the_next() {
     let served = served(512);
     let settings = Settings::default();
     for _ in 0..5 {
-        let (admin, mut queue) = connect(&served.path, &settings).unwrap();
+        let (admin, mut queue) = connect(served.address.as_ref(), &settings).unwrap();
         let data = vec![1; 65_536];
         for tag in 0..100 {
             queue.submit(tag, write_of(u64::from(tag) * 65_536, &data, false));
@@ -294,8 +282,8 @@ fn a_client_that_vanishes_leaves_the_device_to_the_next() {
 #[test]
 fn a_second_client_is_turned_away_while_the_first_is_served() {
     let served = served(512);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
-    assert!(Channel::connect(&served.path).is_err());
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
+    assert!(Channel::connect(served.address.as_ref()).is_err());
     queue.call(Request::Flush).unwrap();
 }
 
@@ -303,15 +291,16 @@ fn a_second_client_is_turned_away_while_the_first_is_served() {
 fn the_socket_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let served = served(512);
-    assert!(served.path.ends_with("cntrl"));
-    let mode = served.path.metadata().unwrap().permissions().mode();
+    let path = std::path::Path::new(&served.address);
+    assert!(path.ends_with("cntrl"));
+    let mode = path.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
 fn unmapped_memory_ends_commands_and_not_the_drive() {
     let served = served(512);
-    let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (mut admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let other = admin.share(1 << 20).unwrap();
     let read_to = |queue: &mut ioassay_device::client::vfio_user::Queue, page: u64| {
         queue.place(&Entry::new(0x02, 0).namespace(1).pages((page, 0)));
@@ -338,7 +327,7 @@ fn unmapped_memory_ends_commands_and_not_the_drive() {
 #[test]
 fn a_doorbell_beyond_its_queue_fails_the_controller_until_it_is_reset() {
     let served = served(512);
-    let (mut admin, queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (mut admin, queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     queue.ring(128);
     admin.wait_for_state(2, 2).unwrap();
     admin.disable().unwrap();
@@ -356,7 +345,7 @@ proptest! {
         blocks in 1u32..2048, list_at in 0u64..512, seed: u64,
     ) {
         let served = served(512);
-        let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+        let (mut admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
         let pages: u64 = 257 + 1;
         let memory = admin.share((pages as usize + 3) * 4096).unwrap();
         let bytes = blocks as usize * 512;
@@ -408,7 +397,7 @@ proptest! {
         }
         prop_assert!(read == data);
         prop_assert_eq!(command(0x05), 0);
-        let drive = served.drive.stop();
+        let drive = served.stop();
         prop_assert!(drive.bytes[..bytes] == data);
     }
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::vfio_user::{Served, served};
+use crate::memory_drive::Served;
+use crate::vfio_user::served;
 use ioassay_device::client::nvme::Entry;
 use ioassay_device::client::vfio_user::{Channel, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
@@ -13,7 +14,7 @@ const FLUSH: Request<'_> = Request::Flush;
 
 /// Somebody who behaves is served.
 fn serves(served: &Served) {
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     queue.call(FLUSH).unwrap();
 }
 
@@ -49,7 +50,7 @@ fn whoever_does_not_speak_the_protocol_is_left_and_the_next_is_served() {
         [header(1, 20, 0), vec![1, 0, 0, 0]].concat(), // version 1.0
         header(4, 16, 0),                              // no version at all
     ] {
-        let channel = Channel::connect_silently(&served.path).unwrap();
+        let channel = Channel::connect_silently(served.address.as_ref()).unwrap();
         channel.send(&bytes, &[]).unwrap();
         assert!(is_left(&channel), "{bytes:?}");
         serves(&served);
@@ -60,7 +61,7 @@ fn whoever_does_not_speak_the_protocol_is_left_and_the_next_is_served() {
 fn a_message_may_come_in_pieces_and_one_that_ends_early_ends_its_client() {
     let served = served(512);
     let message = [header(1, 20, 0), vec![0, 0, 1, 0]].concat();
-    let mut channel = Channel::connect_silently(&served.path).unwrap();
+    let mut channel = Channel::connect_silently(served.address.as_ref()).unwrap();
     for byte in &message {
         channel.send(std::slice::from_ref(byte), &[]).unwrap();
     }
@@ -74,7 +75,7 @@ fn a_message_may_come_in_pieces_and_one_that_ends_early_ends_its_client() {
 fn a_client_that_comes_after_another_left_is_served() {
     let served = served(512);
     for _ in 0..2000 {
-        let channel = Channel::connect(&served.path).unwrap();
+        let channel = Channel::connect(served.address.as_ref()).unwrap();
         channel.send(&header(9, 32, 0), &[]).unwrap();
     }
 }
@@ -82,7 +83,7 @@ fn a_client_that_comes_after_another_left_is_served() {
 #[test]
 fn requests_that_cannot_be_are_refused_and_the_client_goes_on() {
     let served = served(512);
-    let mut channel = Channel::connect(&served.path).unwrap();
+    let mut channel = Channel::connect(served.address.as_ref()).unwrap();
     for command in 0..40u16 {
         for bytes in [0usize, 4, 15, 31] {
             // Information, and resets, are for all.
@@ -116,7 +117,7 @@ fn requests_that_cannot_be_are_refused_and_the_client_goes_on() {
 fn a_client_that_truncates_its_memory_ends_itself_alone() {
     let served = served(512);
     for opcode in [0x01, 0x02] {
-        let (admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+        let (admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
         queue.call(FLUSH).unwrap();
         let page = queue.memory.address + queue.data_at(0) as u64;
         queue.place(&Entry::new(opcode, 0).namespace(1).pages((page, 0)));
@@ -146,7 +147,7 @@ fn a_flood_of_descriptors_is_closed() {
     let served = served(512);
     let many: Vec<BorrowedFd<'_>> = vec![file.as_fd(); 64];
     {
-        let mut channel = Channel::connect(&served.path).unwrap();
+        let mut channel = Channel::connect(served.address.as_ref()).unwrap();
         for _ in 0..20 {
             // Commands that take none, and one that is not known.
             assert!(channel.request(4, &[0; 16], &many).is_ok());
@@ -160,7 +161,7 @@ fn a_flood_of_descriptors_is_closed() {
         assert!(is_left(&channel));
     }
     let all: Vec<BorrowedFd<'_>> = vec![file.as_fd(); 253];
-    let channel = Channel::connect(&served.path).unwrap();
+    let channel = Channel::connect(served.address.as_ref()).unwrap();
     channel.send(&header(4, 32, 0), &all).unwrap();
     assert!(is_left(&channel));
     serves(&served);

@@ -36,11 +36,9 @@ pub type Said = (i32, Vec<u8>);
 
 impl File {
     fn new(block_bytes: u32) -> Self {
-        let mut drive = Memory::new(SIZE_BYTES, block_bytes);
-        drive.keeps = false;
         Self {
             session: FuseSession::new(0, (1, 1)),
-            drive,
+            drive: Memory::forgetful(SIZE_BYTES, block_bytes),
             plain: vec![0; SIZE_BYTES as usize],
             asked: 0,
             out: Vec::new(),
