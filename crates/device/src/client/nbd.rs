@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use super::{Completion, Initiator, Request, Waiting, Wire};
+use super::{Completion, Initiator, Request, Waiting, Wire, wire as connection};
 use crate::transport::nbd::wire::{
     self, CHUNK_MAGIC, NBD_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, chunk, command, flag, hello,
     info, option, reply, u16_at, u32_at, u64_at,
@@ -141,7 +141,7 @@ impl Client {
         let Some(data) = bytes.get(16..whole) else {
             return Ok(Err(whole));
         };
-        Ok(Ok((Completion { tag, error, data }, whole)))
+        Ok(Ok((Completion { tag, error, result: 0, data }, whole)))
     }
 
     pub fn disconnect(mut self) -> io::Result<()> {
@@ -164,7 +164,7 @@ fn structured(bytes: &[u8]) -> io::Result<Result<(Completion<'_>, usize), usize>
     };
     let error = if kind & 0x8000 != 0 { u32_at(payload, 0).max(1) } else { 0 };
     let data = if kind == chunk::OFFSET_DATA { payload.get(8..).unwrap_or_default() } else { &[] };
-    Ok(Ok((Completion { tag: tag_of(u64_at(bytes, 8))?, error, data }, 20 + length)))
+    Ok(Ok((Completion { tag: tag_of(u64_at(bytes, 8))?, error, result: 0, data }, 20 + length)))
 }
 
 impl Initiator for Client {
@@ -197,22 +197,21 @@ impl Initiator for Client {
     }
 
     fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize> {
-        let mut taken = 0;
-        loop {
-            let wants = match self.next()? {
-                Ok((completion, whole)) => {
-                    done(completion);
-                    self.wire.consume(whole);
-                    taken += 1;
-                    continue;
-                }
-                Err(wants) => wants,
+        connection::reap(self, |client| {
+            let (completion, whole) = match client.next()? {
+                Ok(reply) => reply,
+                Err(wants) => return Ok(Err(wants)),
             };
-            if taken > 0 {
-                return Ok(taken);
-            }
-            self.wire.more(wants)?;
-        }
+            done(completion);
+            client.wire.consume(whole);
+            Ok(Ok(true))
+        })
+    }
+}
+
+impl AsMut<Wire> for Client {
+    fn as_mut(&mut self) -> &mut Wire {
+        &mut self.wire
     }
 }
 

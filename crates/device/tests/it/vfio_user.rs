@@ -110,7 +110,7 @@ fn queues_are_created_and_deleted_as_the_specification_says() {
         (submissions, 2, 8, at + 8192, (1 << 16) | 1, 0),
     ] {
         let number = admin.submit(opcode, 0, at, &[((entries - 1) << 16) | id, flags]);
-        let entry = admin.reap().unwrap();
+        let entry = admin.commands.wait().unwrap();
         assert_eq!(entry.id, number);
         assert_eq!(entry.status & 0x7ff, status, "{opcode} {id}");
     }
@@ -206,14 +206,14 @@ fn events_are_told_and_aborted() {
     let served = serve(drive);
     let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     let first = admin.submit(0x0c, 0, 0, &[]);
-    assert_eq!(admin.reap_now(), None);
+    assert_eq!(admin.commands.reap_now(), None);
     let aborted = admin.submit(0x08, 0, 0, &[u32::from(first) << 16]);
-    let (one, other) = (admin.reap().unwrap(), admin.reap().unwrap());
+    let (one, other) = (admin.commands.wait().unwrap(), admin.commands.wait().unwrap());
     assert_eq!((one.id, one.status & 0x7ff), (first, 0x007));
     assert_eq!((other.id, other.status, other.result), (aborted, 0, 0));
     admin.require(0x09, 0, &[0x0b, 0xff]).unwrap();
     let second = admin.submit(0x0c, 0, 0, &[]);
-    let event = admin.reap().unwrap();
+    let event = admin.commands.wait().unwrap();
     assert_eq!((event.id, event.result & 0xff), (second, 1));
 }
 
@@ -236,7 +236,7 @@ fn compare_and_verify_look_at_what_is_stored() {
     let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let data: Vec<u8> = (0..4096u32).map(|byte| byte as u8).collect();
     queue.call(write_of(0, &data, false)).unwrap();
-    let page = queue.memory.address + queue.data_at(0) as u64;
+    let page = queue.address_of(0);
     let mut compare = |page: u64, opcode: u8| {
         queue.place(&Entry::new(opcode, 0).blocks(0, 8).pages((page, 0)));
         queue.push().unwrap();
@@ -256,7 +256,7 @@ fn a_copy_has_what_its_sources_had() {
     queue.call(write_of(0, &data, false)).unwrap();
     let (entry, ranges) = copy(100, &[(6, 1), (0, 3)]);
     queue.memory.write(queue.data_at(0), &ranges);
-    let page = queue.memory.address + queue.data_at(0) as u64;
+    let page = queue.address_of(0);
     queue.place(&entry.pages((page, 0)));
     queue.push().unwrap();
     assert_eq!(queue.wait().unwrap().status, 0);

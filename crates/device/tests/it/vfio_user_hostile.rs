@@ -20,12 +20,8 @@ fn serves(served: &Served) {
 
 /// Waits until the drive closes the connection.
 fn is_left(channel: &Channel) -> bool {
-    let stream = &mut channel.stream();
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        Ok(_) => true,
-        Err(error) => error.kind() == ErrorKind::ConnectionReset,
-    }
+    let ended = (&channel.stream).read_to_end(&mut Vec::new());
+    ended.map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |_| true)
 }
 
 fn header(command: u16, bytes: u32, flags: u32) -> Vec<u8> {
@@ -119,7 +115,7 @@ fn a_client_that_truncates_its_memory_ends_itself_alone() {
     for opcode in [0x01, 0x02] {
         let (admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
         queue.call(FLUSH).unwrap();
-        let page = queue.memory.address + queue.data_at(0) as u64;
+        let page = queue.address_of(0);
         queue.place(&Entry::new(opcode, 0).namespace(1).pages((page, 0)));
         let file = queue.memory.file().try_clone_to_owned().unwrap();
         // The queues remain, and what the command is about does not.

@@ -14,7 +14,7 @@ const MAX_UNIT_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
 pub struct Channel {
-    wire: Wire,
+    pub(super) wire: Wire,
     header_digests: bool,
     data_digests: bool,
     max_data_bytes: usize,
@@ -99,10 +99,6 @@ impl Channel {
         }
     }
 
-    pub fn push(&mut self) -> io::Result<()> {
-        self.wire.push()
-    }
-
     /// The next unit, if it is there as a whole; if not, how long it has to be.
     pub fn unit(&self) -> io::Result<Result<Unit<'_>, usize>> {
         let bytes = self.wire.pending();
@@ -127,16 +123,6 @@ impl Channel {
             return Err(nonsense("data that were damaged"));
         }
         Ok(Ok(Unit { kind, flags, header, data, bytes: whole }))
-    }
-
-    /// Forgets the first bytes of what arrived.
-    pub fn consume(&mut self, bytes: usize) {
-        self.wire.consume(bytes);
-    }
-
-    /// Waits until more has arrived of a unit of that length.
-    pub fn more(&mut self, wants: usize) -> io::Result<()> {
-        self.wire.more(wants)
     }
 }
 

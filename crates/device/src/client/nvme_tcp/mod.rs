@@ -5,7 +5,7 @@ mod channel;
 mod queue;
 
 pub use admin::Admin;
-pub use channel::{Channel, Unit};
+use channel::Channel;
 pub use queue::Queue;
 
 use std::io;
@@ -52,6 +52,6 @@ pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Resul
     let mut admin = Admin::connect(to, subsystem, settings)?;
     admin.enable()?;
     admin.ask_for_queues(1)?;
-    let queue = admin.queue(1)?;
+    let queue = admin.queue_of(1, 1)?;
     Ok((admin, queue))
 }

@@ -3,8 +3,8 @@
 
 use std::fs::File;
 
-use ioassay_device::client::nvme::Entry;
-use ioassay_device::client::vfio_user::Shared;
+use ioassay_device::client::nvme::{ENABLED, Entry};
+use ioassay_device::client::vfio_user::{self, Shared};
 use ioassay_device::command::Status;
 use ioassay_device::transport::nvme_tcp::Subsystem;
 use ioassay_device::transport::vfio_user::{Device, Message};
@@ -44,11 +44,7 @@ impl Client {
 
     /// Sends a message with this number of descriptors of its memory: the reply, where the client is still there.
     fn send(&mut self, command: u16, body: &[u8], files: usize, drive: &mut Memory) -> Option<Message> {
-        let mut message = vec![1, 0];
-        message.extend_from_slice(&command.to_le_bytes());
-        message.extend_from_slice(&(16 + body.len() as u32).to_le_bytes());
-        message.extend_from_slice(&[0; 8]);
-        message.extend_from_slice(body);
+        let message = vfio_user::message(1, command, body);
         let file = |_| self.memory.file().try_clone_to_owned().expect("a descriptor");
         let descriptors = (0..files).map(file).collect();
         let reply = self.device.receive(&message, descriptors, drive).ok()??;
@@ -57,25 +53,16 @@ impl Client {
     }
 
     fn map(&mut self, address: u64, offset: u64, length: u64, drive: &mut Memory) -> bool {
-        let mut body = [32u32, 3].map(u32::to_le_bytes).concat();
-        body.extend([offset, address, length].map(u64::to_le_bytes).concat());
-        let reply = self.send(2, &body, 1, drive);
+        let reply = self.send(2, &vfio_user::mapping(offset, address, length), 1, drive);
         reply.is_some_and(|reply| reply.bytes[8] == 1)
     }
 
     fn write(&mut self, region: u32, at: u64, data: &[u8], drive: &mut Memory) {
-        let mut body = at.to_le_bytes().to_vec();
-        body.extend_from_slice(&region.to_le_bytes());
-        body.extend_from_slice(&(data.len() as u32).to_le_bytes());
-        body.extend_from_slice(data);
-        self.send(10, &body, 0, drive);
+        self.send(10, &[&vfio_user::access(region, at, data.len()), data].concat(), 0, drive);
     }
 
-    fn read(&mut self, region: u32, at: u64, bytes: u32, drive: &mut Memory) -> Option<Vec<u8>> {
-        let mut body = at.to_le_bytes().to_vec();
-        body.extend_from_slice(&region.to_le_bytes());
-        body.extend_from_slice(&bytes.to_le_bytes());
-        let reply = self.send(9, &body, 0, drive)?;
+    fn read(&mut self, region: u32, at: u64, bytes: usize, drive: &mut Memory) -> Option<Vec<u8>> {
+        let reply = self.send(9, &vfio_user::access(region, at, bytes), 0, drive)?;
         reply.bytes.get(32..).map(<[u8]>::to_vec)
     }
 
@@ -86,7 +73,7 @@ impl Client {
         self.write(0, 0x24, &((last << 16) | last).to_le_bytes(), drive);
         self.write(0, 0x28, &ADMIN.0.to_le_bytes(), drive);
         self.write(0, 0x30, &ADMIN.1.to_le_bytes(), drive);
-        self.write(0, 0x14, &0x0046_0001u32.to_le_bytes(), drive);
+        self.write(0, 0x14, &ENABLED.to_le_bytes(), drive);
     }
 
     /// Puts an entry into a queue, at the place that all of that number have here.
@@ -193,9 +180,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
             if bytes.next() % 2 == 0 {
                 client.map(place, (page % 4) * 4096, length, drive);
             } else {
-                let mut body = [24u32, 0].map(u32::to_le_bytes).concat();
-                body.extend([place, length].map(u64::to_le_bytes).concat());
-                client.send(3, &body, 0, drive);
+                client.send(3, &vfio_user::unmapping(place, length), 0, drive);
             }
         }
         13 => match bytes.next() % 4 {
