@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::drives::is_all;
-use crate::served::{PageHistory, write_of};
+use crate::served::{PageHistory, options_text, write_of};
 use ioassay_block::SplitMix64;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
@@ -43,26 +43,23 @@ struct EmulatedDrive {
 
 impl EmulatedDrive {
     fn start(folder: &Path, model: &str, policy: &str) -> Self {
-        let socket = folder.join("drive.sock");
-        let options = serde_json::json!({
+        let changes = serde_json::json!({
             "size_bytes": BLOCKS * BLOCK,
             "model": model,
             "buffer": {"policy": policy, "buffer": 64 * BLOCK},
             "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
-            "backing_file": folder.join("backing"),
-            "transports": [format!("nbd:unix:{}", socket.display())],
-            "calibrate": false,
+            "backing_file": "FOLDER/backing",
         });
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "kill::serves_as_a_child", "--nocapture"])
-            .env(CHILD, options.to_string())
+            .env(CHILD, options_text(folder, "drive", &changes))
             .stdout(Stdio::piped())
             .spawn()
             .expect("a child");
         let mut out = BufReader::new(child.stdout.take().expect("its output"));
         let ready = out.by_ref().lines().map_while(Result::ok).any(|line| line.contains("\"ways\""));
         assert!(ready, "the drive did not start");
-        Self { child, socket, _out: out }
+        Self { child, socket: folder.join("drive.sock"), _out: out }
     }
 
     fn client(&self) -> Client {

@@ -2,13 +2,12 @@
 //! was answered with an error or never may be, page by page, and no page is half of each.
 
 use std::any::Any;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::served::{PageHistory, PageWrite, Reach, ServedDrive, read_of};
 use ioassay_block::SplitMix64;
 use ioassay_device::client::{Initiator, Request, nvme_tcp, vfio_user};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 256;
@@ -18,63 +17,48 @@ const ROUNDS: u32 = 6;
 /// What a cut is told as: `ESHUTDOWN` by NBD, Power Loss Notification by NVMe.
 const POWER_LOST: [u32; 2] = [108, 5];
 
-struct Drive(ServedDrive);
+fn start(policy: &str) -> ServedDrive {
+    ServedDrive::start(&json!({
+        "size_bytes": PAGES * PAGE,
+        "transports": ["nbd:unix:FOLDER/drive.sock", "nvme-tcp:127.0.0.1:0", "vfio-user:FOLDER"],
+        "backing_file": "FOLDER/backing",
+        "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
+        "buffer": {"policy": policy, "buffer": 64 * PAGE},
+    }))
+}
 
-impl Drive {
-    fn start(policy: &str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let changes = json!({
-            "size_bytes": PAGES * PAGE,
-            "transports": [
-                format!("nbd:unix:{}", folder.path().join("drive.sock").display()),
-                "nvme-tcp:127.0.0.1:0",
-                format!("vfio-user:{}", folder.path().display()),
-            ],
-            "backing_file": folder.path().join("backing"),
-            "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
-            "buffer": {"policy": policy, "buffer": 64 * PAGE},
-        });
-        Self(ServedDrive::start_in(folder, &changes))
-    }
-
-    /// Waits until everybody who left is forgotten, with all that they had in flight.
-    fn wait_until_alone(&self) {
-        let begin = Instant::now();
-        loop {
-            let stats = self.0.statistics();
-            let mut ways = stats["ways"].as_array().expect("ways").iter();
-            let is_left = |way: &Value| way["connections"] == 0;
-            if ways.all(is_left) && stats["depth_now"] == 0 {
-                return;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(300), "{stats}");
-            std::thread::sleep(Duration::from_millis(1));
+/// Waits until everybody who left is forgotten, with all that they had in flight.
+fn wait_until_alone(drive: &ServedDrive) {
+    let begin = Instant::now();
+    loop {
+        let stats = drive.statistics();
+        let mut ways = stats["ways"].as_array().expect("ways").iter();
+        if ways.all(|way| way["connections"] == 0) && stats["depth_now"] == 0 {
+            return;
         }
+        assert!(begin.elapsed() < Duration::from_secs(300), "{stats}");
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 /// A connection, and what has to stay for it.
 type Connection = (Box<dyn Initiator>, Option<Box<dyn Any>>);
 
-fn by_nbd(drive: &Drive) -> Connection {
-    (Box::new(drive.0.client("")), None)
+fn by_nbd(drive: &ServedDrive) -> Connection {
+    (Box::new(drive.client("")), None)
 }
 
-fn by_nvme_tcp(drive: &Drive) -> Connection {
-    let (at, name) = drive.0.subsystem();
+fn by_nvme_tcp(drive: &ServedDrive) -> Connection {
     let settings = nvme_tcp::Settings { entries: 1024, ..nvme_tcp::Settings::default() };
-    let (admin, queue) = nvme_tcp::connect(&at, name, &settings).expect("a controller");
+    let (admin, [queue]) = drive.host(&settings, [1]);
     (Box::new(queue), Some(Box::new(admin)))
 }
 
-fn by_vfio_user(drive: &Drive) -> Connection {
-    let path = PathBuf::from(&drive.0.transport("vfio-user").address);
-    let settings = vfio_user::Settings {
-        entries: 512,
-        data_bytes: (PAGES / u64::from(IN_FLIGHT) * PAGE) as usize,
-        ..vfio_user::Settings::default()
-    };
-    let (admin, queue) = vfio_user::connect(&path, &settings).expect("a controller");
+fn by_vfio_user(drive: &ServedDrive) -> Connection {
+    let data_bytes = (PAGES / u64::from(IN_FLIGHT) * PAGE) as usize;
+    let settings = vfio_user::Settings { entries: 512, data_bytes, ..vfio_user::Settings::default() };
+    let path = drive.transport("vfio-user").address.as_ref();
+    let (admin, queue) = vfio_user::connect(path, &settings).expect("a controller");
     (Box::new(queue), Some(Box::new(admin)))
 }
 
@@ -94,7 +78,7 @@ fn check_all(client: &mut dyn Initiator, history: &mut PageHistory) {
 
 /// Writes that are answered, some of them flushed; then many in flight, and the cut. The answers, by tag.
 fn round(
-    drive: &Drive,
+    drive: &ServedDrive,
     client: &mut dyn Initiator,
     known: &mut PageHistory,
     chance: &mut SplitMix64,
@@ -120,7 +104,7 @@ fn round(
     client.submit(IN_FLIGHT, Request::Flush);
     client.push().expect("a drive that serves");
     std::thread::sleep(Duration::from_micros(chance.below_wide(6000)));
-    assert_eq!(drive.0.ask(&json!({"request": "power-cut", "keep_connections": true}))["ok"], true);
+    assert_eq!(drive.ask(&json!({"request": "power-cut", "keep_connections": true}))["ok"], true);
     changes
 }
 
@@ -144,15 +128,15 @@ fn answers(client: &mut dyn Initiator, known: &mut PageHistory, changes: &[PageW
     counts
 }
 
-fn cut_with_each_policy(connect: fn(&Drive) -> Connection, first_seed: u64) {
+fn cut_with_each_policy(connect: fn(&ServedDrive) -> Connection, first_seed: u64) {
     for (policy, seed) in ["none", "lru", "epo"].into_iter().zip(first_seed..) {
         cut_again_and_again(connect, policy, seed);
     }
 }
 
-fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u64) {
+fn cut_again_and_again(connect: fn(&ServedDrive) -> Connection, policy: &str, seed: u64) {
     println!("seed {seed}, policy {policy}");
-    let (drive, mut chance) = (Drive::start(policy), SplitMix64(seed));
+    let (drive, mut chance) = (start(policy), SplitMix64(seed));
     let mut known = PageHistory::new(PAGES);
     let mut counts = [0, 0];
     for number in 0.. {
@@ -164,11 +148,11 @@ fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u6
             counts = [counts[0] + of_round[0], counts[1] + of_round[1]];
         }
         drop((client, admin));
-        drive.wait_until_alone();
+        wait_until_alone(&drive);
         let (mut client, admin) = connect(&drive);
         check_all(client.as_mut(), &mut known);
         drop((client, admin));
-        drive.wait_until_alone();
+        wait_until_alone(&drive);
         // On a busy machine the drive may not have begun, or have done all, when power is cut.
         if number >= ROUNDS && counts.iter().all(|&count| count > 0) {
             break;
@@ -176,8 +160,8 @@ fn cut_again_and_again(connect: fn(&Drive) -> Connection, policy: &str, seed: u6
         // Or never were there commands in flight.
         assert!(number < 50 * ROUNDS, "{counts:?}");
     }
-    assert!(drive.0.statistics()["power_cuts"].as_u64() >= Some(ROUNDS.into()));
-    let (_, folder) = drive.0.stop_and_keep();
+    assert!(drive.statistics()["power_cuts"].as_u64() >= Some(ROUNDS.into()));
+    let (_, folder) = drive.stop();
     let file = std::fs::read(folder.path().join("backing")).expect("the backing file");
     assert!(file.chunks(PAGE as usize).map(|page| vec![page[0]]).eq(known.pages));
 }

@@ -6,25 +6,24 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::served::{Reach, ServedDrive, ask_raw, changed, read, read_of, small_drive, write, write_of};
-use ioassay_device::client::nvme_tcp::{Queue, Settings, connect};
+use crate::served::{Reach, ServedDrive, ask_raw, options, read, read_of, write, write_of};
+use ioassay_device::client::nvme_tcp::{Queue, Settings};
 use ioassay_device::client::{Initiator, Request, vfio_user};
 use ioassay_device::server::{Options, serve};
 use serde_json::{Value, json};
 
 #[test]
 fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("cntrl");
     let drive = ServedDrive::start(&json!({
-        "transports": [format!("vfio-user:{}", path.display())],
+        "transports": ["vfio-user:FOLDER/cntrl"],
         "model": "none",
         "geometry": {},
         "calibrate": true,
         "idle_ms": 1,
     }));
-    assert_eq!(drive.ready.transports[0].address, path.to_string_lossy());
-    let connect = || vfio_user::connect(&path, &vfio_user::Settings::default());
+    let path = Path::new(&drive.transports[0].address);
+    assert!(path.ends_with("cntrl"));
+    let connect = || vfio_user::connect(path, &vfio_user::Settings::default());
     let (mut admin, mut queue) = connect().expect("a device");
     for pause_ms in [0, 1, 5, 20, 0] {
         std::thread::sleep(Duration::from_millis(pause_ms)); // so that it may sleep
@@ -38,6 +37,7 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
     assert!(admin.state().is_err());
     let (_admin, mut queue) = connect().expect("a device");
     queue.call(Request::Flush).expect("a flush");
+    let path = path.to_owned();
     drive.stop();
     assert!(!path.exists());
 }
@@ -45,8 +45,8 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 #[test]
 fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() {
     let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "buffer": 1 << 20}}));
-    assert_eq!(drive.ready.policy, "lru");
-    assert_eq!(drive.ready.buffer_pages, 256);
+    assert_eq!(drive.policy, "lru");
+    assert_eq!(drive.buffer_pages, 256);
     let (mut client, mut other) = (drive.client(""), drive.client(""));
     write(&mut client, 0, 1);
     client.call(Request::Flush).expect("a flush");
@@ -71,17 +71,15 @@ fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() 
     }
     assert_eq!(drive.statistics()["ways"][0]["connections"], 0);
     assert_eq!(read(&mut drive.client(""), 2), 0, "new clients are served");
-    let (socket, summary) = (drive.socket().to_owned(), drive.stop());
-    assert!(summary.lost.is_none());
-    assert!(!socket.exists());
+    assert!(drive.stop().0.lost.is_none());
 }
 
 #[test]
 fn the_floor_is_measured_and_taken_off() {
     let policy = json!({"policy": "lru", "buffer": 1 << 20});
     let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
-    let transport = &drive.ready.transports[0];
-    let kinds: Vec<&str> = drive.ready.warnings.iter().map(|warning| warning.kind).collect();
+    let transport = &drive.transports[0];
+    let kinds: Vec<&str> = drive.warnings.iter().map(|warning| warning.kind).collect();
     match transport.floor_ns {
         // 1.9 microseconds over the channel are less than a way through sockets takes.
         Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
@@ -169,7 +167,7 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
             write(&mut client, step * 15_973 % (128 << 8), 1);
         }
         let flash = drive.statistics()["flash"].clone();
-        let before = drive.ready.preconditioned.clone();
+        let before = drive.preconditioned.clone();
         drop(client);
         drive.stop();
         (before, flash)
@@ -188,10 +186,9 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
 /// A drive that does not notice protects the wrong bits: its data digests fit, and the host accepts them.
 #[test]
 fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
-    let drive = ServedDrive::start(&json!({"transports": ["nvme-tcp:127.0.0.1:0"]}));
+    let drive = ServedDrive::start(&json!({}));
     let settings = Settings { header_digests: true, data_digests: true, ..Settings::default() };
-    let (at, name) = drive.subsystem();
-    let (_admin, mut queue) = connect(&at, name, &settings).unwrap();
+    let (_admin, [mut queue]) = drive.host(&settings, [1]);
     let data = vec![9; 64 << 10];
     queue.call(write_of(0, &data, true)).unwrap();
     let read = read_of(0, 64 << 10);
@@ -223,12 +220,11 @@ fn zoned(file: &Path, changes: &Value) -> Value {
 /// Serves a drive to one host: its zones before and after.
 fn during(changes: &Value, act: impl FnOnce(&mut Queue)) -> (Value, Value) {
     let drive = ServedDrive::start(changes);
-    let (at, name) = drive.subsystem();
-    let (_admin, mut queue) = connect(&at, name, &Settings::default()).expect("a host");
+    let (_admin, [mut queue]) = drive.host(&Settings::default(), [1]);
     act(&mut queue);
     let before = serde_json::to_value(drive.ready.zones).expect("JSON");
     let after = drive.statistics()["zones"].clone();
-    assert_eq!(drive.stop().lost, None);
+    assert_eq!(drive.stop().0.lost, None);
     (before, after)
 }
 
@@ -259,7 +255,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
         (&file, json!({"zones": {"zone_bytes": ZONE}}), "expected the same zones"),
         (&plain, json!({}), "holds a drive without zones"),
     ] {
-        let options = changed(small_drive(), &zoned(file, &changes));
+        let options = options(folder.path(), "drive", &zoned(file, &changes));
         let refused = serve(&options, |_| panic!("it is refused")).expect_err("it is refused").to_string();
         assert!(refused.contains(wanted), "{refused}");
     }

@@ -8,52 +8,72 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use crate::drives::is_all;
+use crate::memory_drive::endpoint;
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
+use ioassay_device::client::nvme_tcp::{Admin, Queue, Settings};
 use ioassay_device::client::{Initiator, Request, Waiting};
 use ioassay_device::server::{Options, Ready, Summary, TransportReport, serve};
-use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-/// Options of a small drive, but for what leads to it.
-pub fn small_drive() -> Value {
-    json!({
+/// Options of a small drive with sockets of this name, as JSON, and with some of them changed. FOLDER in them stands for
+/// the folder.
+pub fn options_text(folder: &Path, name: &str, changes: &Value) -> String {
+    let mut options = json!({
         "size_bytes": 16 << 20,
         "geometry": {"elements": 4, "planes": 1, "dies": 1},
         "calibrate": false,
         "idle_ms": 5,
-    })
+        "transports": [format!("nbd:unix:FOLDER/{name}.sock"), "nvme-tcp:127.0.0.1:0"],
+        "stats_socket": format!("FOLDER/{name}.stats"),
+    });
+    let changes = changes.as_object().expect("an object").clone();
+    options.as_object_mut().expect("an object").extend(changes);
+    options.to_string().replace("FOLDER", &folder.display().to_string())
+}
+
+pub fn options(folder: &Path, name: &str, changes: &Value) -> Options {
+    serde_json::from_str(&options_text(folder, name, changes)).expect("options")
 }
 
 /// A drive that a thread serves, with its sockets in a folder of its own.
 pub struct ServedDrive {
     thread: JoinHandle<Result<Summary, Error>>,
     pub ready: Ready,
-    pub folder: tempfile::TempDir,
+    folder: TempDir,
 }
 
 impl ServedDrive {
     /// A small drive, with these options changed.
     pub fn start(changes: &Value) -> Self {
-        Self::start_in(tempfile::tempdir().expect("a folder"), changes)
-    }
-
-    pub fn start_in(folder: tempfile::TempDir, changes: &Value) -> Self {
-        let mut options = small_drive();
-        options["transports"] = json!([format!("nbd:unix:{}", folder.path().join("drive.sock").display())]);
-        options["stats_socket"] = json!(folder.path().join("stats.sock"));
-        let (thread, ready) = spawn(changed(options, changes));
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = options(folder.path(), "drive", changes);
+        let (thread, ready) = spawn(move |tell| serve(&options, |ready| tell(ready.clone())));
         Self { thread, ready, folder }
     }
 
-    pub fn stop(self) -> Summary {
-        self.stop_and_keep().0
-    }
-
-    /// Its folder stays until the caller drops it.
-    pub fn stop_and_keep(self) -> (Summary, tempfile::TempDir) {
-        assert_eq!(self.ask(&json!({"request": "stop"})), json!({"ok": true}));
+    /// Stops it. Its folder, in which no socket is left, stays until the caller drops it.
+    pub fn stop(self) -> (Summary, TempDir) {
+        stop(&self.ready);
+        check_left(&self.folder);
         (self.thread.join().expect("no panic").expect("a clean end"), self.folder)
+    }
+}
+
+/// Stops a drive; when this returns, it has ended.
+pub fn stop(ready: &Ready) {
+    assert_eq!(ready.ask(&json!({"request": "stop"})), json!({"ok": true}));
+    while UnixStream::connect(ready.socket()).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+/// Drives that have ended left none of their sockets.
+pub fn check_left(folder: &TempDir) {
+    for entry in std::fs::read_dir(folder.path()).expect("a folder") {
+        let name = entry.expect("an entry").file_name();
+        assert!(!name.to_string_lossy().contains('.'), "{name:?} is left");
     }
 }
 
@@ -82,14 +102,23 @@ pub trait Reach {
 
     /// A client of an export over NBD.
     fn client(&self, export: &str) -> Client {
-        let (_, path) = self.transport("nbd").address.split_once("?socket=").expect("a Unix socket");
-        Client::connect(&Endpoint::Unix(path.into()), export, true, Waiting::Sleeps).expect("a drive that serves")
+        let at = endpoint(&self.transport("nbd").address);
+        Client::connect(&at, export, true, Waiting::Sleeps).expect("a drive that serves")
     }
 
-    /// Where the NVMe subsystem is over TCP, and its name.
-    fn subsystem(&self) -> (Endpoint, &str) {
+    /// An admin queue of its NVMe subsystem over TCP, and an I/O queue of each of these namespaces.
+    fn host<const N: usize>(&self, settings: &Settings, namespaces: [u32; N]) -> (Admin, [Queue; N]) {
         let transport = self.transport("nvme-tcp");
-        (transport.address.parse().expect("an address"), transport.nqn.as_deref().expect("a name"))
+        let name = transport.nqn.as_deref().expect("a name");
+        let mut admin = Admin::connect(&endpoint(&transport.address), name, settings).expect("a host");
+        admin.enable().expect("a controller");
+        admin.ask_for_queues(N as u16).expect("queues");
+        let mut number = 0;
+        let queues = namespaces.map(|id| {
+            number += 1;
+            admin.queue_of(number, id).expect("a queue")
+        });
+        (admin, queues)
     }
 }
 
@@ -103,23 +132,13 @@ impl Reach for Ready {
     }
 }
 
-/// Serves in a thread, once the drive is ready.
-pub fn spawn(options: Options) -> (JoinHandle<Result<Summary, Error>>, Ready) {
+/// Serves in a thread, which tells when its drives are ready.
+pub fn spawn<R: Send + 'static, T: Send + 'static>(
+    serve: impl FnOnce(&dyn Fn(R)) -> T + Send + 'static,
+) -> (JoinHandle<T>, R) {
     let (tell, told) = channel();
-    let thread = std::thread::spawn(move || {
-        serve(&options, |ready| {
-            tell.send(ready.clone()).expect("a listener");
-        })
-    });
+    let thread = std::thread::spawn(move || serve(&|ready| tell.send(ready).expect("a listener")));
     (thread, told.recv().expect("a drive that starts"))
-}
-
-/// Options with some of them changed.
-pub fn changed(mut options: Value, changes: &Value) -> Options {
-    for (key, value) in changes.as_object().expect("an object") {
-        options[key] = value.clone();
-    }
-    serde_json::from_value(options).expect("options")
 }
 
 /// What a drive answers over its socket.
