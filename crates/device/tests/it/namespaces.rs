@@ -1,7 +1,7 @@
 //! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
 
 use crate::host::nbd::{Talk, answers, contexts, info_request, option, request};
-use crate::host::{Capsule, Entry, NAME, Scene, Unit, read, vain};
+use crate::host::{Capsule, Entry, NAME, Scene, Unit, copy, read, vain};
 use crate::hostile::mounted::{self, FALLOCATE, READ, WRITE, allocation, transfer};
 use crate::memory_drive::Memory;
 use ioassay_device::Status;
@@ -143,7 +143,7 @@ fn block() -> impl Strategy<Value = u64> {
 
 fn wishes() -> impl Strategy<Value = Vec<Wish>> {
     let id = prop_oneof![8 => 1..=3_u32, 1 => prop::sample::select(&[0, 4, u32::MAX][..])];
-    prop::collection::vec((0..9_u8, id, block(), 1..20_u32, any::<bool>()), 1..40)
+    prop::collection::vec((0..10_u8, id, block(), 1..20_u32, any::<bool>()), 1..40)
 }
 
 proptest! {
@@ -162,18 +162,15 @@ proptest! {
                 1 if bytes <= 8192 => {
                     (flag(in_capsule(Entry::new(1, 7).blocks(first, blocks)), 30), vec![written(id); bytes])
                 }
-                2 if bytes <= 8192 => {
-                    (in_capsule(Entry::new(5, 7).blocks(first, blocks)), vec![id as u8; bytes])
-                }
+                2 if bytes <= 8192 => (in_capsule(Entry::new(5, 7).blocks(first, blocks)), vec![id as u8; bytes]),
                 3 => (flag(Entry::new(8, 7).blocks(first, blocks), 25), vec![]),
                 4 => (Entry::new(0x0c, 7).blocks(first, blocks), vec![]),
-                5 => {
-                    let mut ranges = vec![0; 32];
-                    ranges[4..8].copy_from_slice(&blocks.to_le_bytes());
-                    ranges[8..16].copy_from_slice(&first.to_le_bytes());
-                    ranges[20..24].copy_from_slice(&1_u32.to_le_bytes());
-                    (Entry::new(9, 7).word(10, 1).word(11, 4).pointer(0x01, 0, 32), ranges)
-                }
+                5 => (Entry::new(9, 7).word(10, 1).word(11, 4).pointer(0x01, 0, 32), {
+                    let ranges = [u64::from(blocks) << 32, first, 1 << 32, 0];
+                    ranges.map(u64::to_le_bytes).concat()
+                }),
+                6 => copy(first, &[(1, 1), (first, blocks as u16)]),
+                7 => copy(u64::from(blocks), &[(first, blocks as u16)]),
                 _ => (read(7, first, blocks), vec![]),
             };
             let capsule = entry.namespace(id).capsule(&data, (false, false));

@@ -46,7 +46,7 @@ impl Scene {
     }
 
     fn known(&self) -> Client {
-        let identity = self.authority.sign(ClientAuth);
+        let identity = self.authority.sign(ClientAuth, 1);
         let client = self.connect(self.authority.client(Some(&identity)));
         client.unwrap()
     }
@@ -123,8 +123,8 @@ fn many_clients_at_once_read_what_they_wrote() {
 fn a_client_without_a_certificate_of_the_authority_is_refused_and_others_are_served() {
     let scene = scene();
     let mut known = scene.known();
-    let other = Authority::new().sign(ClientAuth);
-    let server = scene.authority.sign(ServerAuth);
+    let other = Authority::new().sign(ClientAuth, 1);
+    let server = scene.authority.sign(ServerAuth, 1);
     for identity in [None, Some(&other), Some(&server)] {
         let refused = scene.connect(scene.authority.client(identity));
         assert!(refused.is_err());
@@ -138,7 +138,7 @@ fn a_client_whose_certificate_was_revoked_is_refused() {
         fs::write(folder.join("ca-crl.pem"), authority.revoke(7)).unwrap();
     });
     let connects = |serial| {
-        let identity = scene.authority.sign_numbered(ClientAuth, serial);
+        let identity = scene.authority.sign(ClientAuth, serial);
         scene.connect(scene.authority.client(Some(&identity)))
     };
     connects(8).unwrap().call(Request::Flush).unwrap();
@@ -218,7 +218,7 @@ fn a_folder_that_cannot_be_used_is_told_with_the_file() {
         assert!(error.contains(said), "{error}");
     };
     let key = fs::read_to_string(folder.join("server-key.pem")).unwrap();
-    let other = scene.authority.sign(ServerAuth).key;
+    let other = scene.authority.sign(ServerAuth, 1).key;
     let wanted_private = "expected a private file: chmod 600";
     let of_others = "server-key.pem holds another key, expected the key of server-cert.pem";
     let is_open = "server-key.pem may be read by other users (mode 0640)";

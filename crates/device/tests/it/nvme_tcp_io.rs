@@ -1,7 +1,7 @@
 //! NVMe over TCP, byte by byte, without a socket: commands of I/O queues and their data.
 
-use crate::host::{Capsule, Entry, NAME, Scene, Unit, completed, completions, data, end_of, read, set, status_of};
-use crate::host::{vain, write};
+use crate::host::{Capsule, Entry, NAME, Scene, Unit, completed, completions, copy, data, end_of, read, set};
+use crate::host::{status_of, vain, write};
 use ioassay_device::command::{Op, Status};
 use ioassay_device::transport::socket::Then;
 
@@ -69,17 +69,6 @@ fn flushes_zeroes_and_deallocated_ranges_reach_the_drive() {
     assert_eq!(seen(&scene), expected);
 }
 
-/// A Copy to a block, and its source ranges: first blocks and numbers of blocks.
-pub fn copy(to: u64, sources: &[(u64, u16)]) -> (Entry, Vec<u8>) {
-    let ranges = sources.iter().map(|&(first, blocks)| {
-        let blocks = (blocks - 1).to_le_bytes();
-        [&[0; 8][..], &first.to_le_bytes(), &blocks, &[0; 14]].concat()
-    });
-    let ranges: Vec<u8> = ranges.flatten().collect();
-    let entry = Entry::new(0x19, 1).blocks(to, sources.len() as u32);
-    (entry.pointer(0x01, 0, ranges.len() as u32), ranges)
-}
-
 #[test]
 fn a_copy_has_what_its_sources_had() {
     let mut scene = Scene::connected();
@@ -120,6 +109,7 @@ fn copies_that_cannot_be_are_refused() {
     assert_eq!(scene.ask_with(1, entry.word(12, 1 << 8), &ranges).0, vain(0x02)); // format 1
     assert_eq!(scene.ask_with(1, entry.namespace(2), &ranges).0, vain(0x0b));
     assert_eq!(scene.ask_with(1, entry.word(12, 1), &ranges).0, vain(0x0f)); // one range of two
+    assert_eq!(scene.ask(1, entry.pointer(0x01, 0, 0)).0, vain(0x0f)); // none at all
     scene.drive.facts.read_only = true;
     assert_eq!(scene.ask_with(1, entry, &ranges).0, vain(0x20));
     assert_eq!(seen(&scene), []);

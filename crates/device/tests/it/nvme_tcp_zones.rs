@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::drives::is_all;
-use crate::host::{Capsule, ENABLED, Entry, NAME, Scene, Unit, completed, configure, data, event, get, property};
+use crate::host::{Capsule, ENABLED, Entry, NAME, Scene, Unit, completed, configure, copy, data, event, get, property};
 use crate::host::{read, set, status_of, units, vain, write};
-use crate::nvme_tcp_io::copy;
 use ioassay_device::zones::{ZoneAction, ZoneGeometry, Zones};
 
 const ZONE_BLOCKS: u64 = 128;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::drives::{Bench, PAGE, Setup, any_drive, is_all};
+use crate::drives::{Bench, History, PAGE, Setup, any_drive};
 use ioassay_block::{Kind, Request, SplitMix64};
 use ioassay_device::command::Answer;
 use ioassay_device::{Op, Status};
@@ -11,73 +11,6 @@ use ioassay_sim::engine::{Event, OnlineDrive};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
-
-type Marks = Vec<(usize, usize)>;
-
-/// Every value that was ever written to a block, so that a flush can say which are settled: positions
-/// count from the last cut.
-#[derive(Default)]
-struct Plain {
-    /// What each block may hold after a cut: what is durable for certain, and all that was written since.
-    allowed: Vec<Vec<u8>>,
-    /// Of each block how many values were dropped from the front of `allowed`.
-    dropped: Vec<usize>,
-    /// For each command in flight the blocks that its answer settles, and the positions of their values.
-    settles: BTreeMap<u64, Marks>,
-    /// For each write in flight that its answer does not settle the same.
-    waits: BTreeMap<u64, Marks>,
-    /// Writes that were answered, and settle with a flush.
-    answered: Marks,
-    buffered: bool,
-}
-
-impl Plain {
-    fn new(blocks: u64, buffered: bool) -> Self {
-        Self { allowed: vec![vec![0]; blocks as usize], dropped: vec![0; blocks as usize], buffered, ..Self::default() }
-    }
-
-    /// Answered, it is durable at once, or when what was answered is flushed.
-    fn write(&mut self, id: u64, offset: u64, length: u64, value: u8, fua: bool) {
-        let blocks = (offset / BLOCK) as usize..((offset + length) / BLOCK) as usize;
-        let marks = blocks.map(|block| {
-            self.allowed[block].push(value);
-            (block, self.dropped[block] + self.allowed[block].len())
-        });
-        let marks = marks.collect();
-        if fua || !self.buffered {
-            self.settles.insert(id, marks);
-        } else {
-            self.waits.insert(id, marks);
-        }
-    }
-
-    fn answered(&mut self, id: u64) {
-        for (block, position) in self.settles.remove(&id).unwrap_or_default() {
-            let count = position.saturating_sub(self.dropped[block]);
-            let values = &mut self.allowed[block];
-            let settled = count.saturating_sub(1).min(values.len() - 1);
-            values.drain(..settled);
-            self.dropped[block] += settled;
-        }
-        self.answered.extend(self.waits.remove(&id).unwrap_or_default());
-    }
-
-    /// The content after a cut must be one that is allowed; from then on it is the only one.
-    fn cut(&mut self, content: &[u8]) -> Result<(), TestCaseError> {
-        let blocks = self.allowed.iter_mut().zip(content.chunks(BLOCK as usize));
-        for (number, (values, block)) in blocks.enumerate() {
-            let value = block[0];
-            prop_assert!(is_all(block, value), "block {} is torn", number);
-            prop_assert!(values.contains(&value), "{number}: {value} of {values:?}");
-            *values = vec![value];
-        }
-        self.dropped.fill(0);
-        self.settles.clear();
-        self.waits.clear();
-        self.answered.clear();
-        Ok(())
-    }
-}
 
 /// A random range of whole blocks.
 fn range(chance: &mut SplitMix64, setup: &Setup) -> (u64, u64) {
@@ -93,16 +26,13 @@ fn range(chance: &mut SplitMix64, setup: &Setup) -> (u64, u64) {
 /// Random commands at random times, and now and then a cut.
 fn exercise(bench: &mut Bench, setup: &Setup, seed: u64, steps: u32) -> Result<(), TestCaseError> {
     let mut chance = SplitMix64(seed);
-    let mut plain = Plain::new(setup.size_bytes() / BLOCK, setup.policy != "none");
+    let mut plain = History::new(setup.size_bytes(), BLOCK, setup.policy != "none");
     let mut answered = 0;
     for step in 0..steps {
         let value = (1 + step % 255) as u8;
         let (offset, length) = range(&mut chance, setup);
         match chance.below_wide(40) {
-            0..2 => {
-                let marks = plain.answered.clone();
-                plain.settles.insert(bench.flush(), marks);
-            }
+            0..2 => plain.flush(bench.flush()),
             2..5 => {
                 let op = [Op::Trim, Op::WriteZeroes][chance.below_wide(2) as usize];
                 let fua = chance.below_wide(4) == 0;
@@ -111,7 +41,7 @@ fn exercise(bench: &mut Bench, setup: &Setup, seed: u64, steps: u32) -> Result<(
             5 => {
                 bench.drive.power_cut();
                 bench.pass(0);
-                plain.cut(&bench.content())?;
+                plain.cut(&bench.content());
                 answered = bench.answers.len();
             }
             _ => {

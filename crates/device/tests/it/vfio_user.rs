@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use crate::host::copy;
 use crate::memory_drive::{Memory, Served};
-use crate::nvme_tcp_io::copy;
 use crate::served::{read_of, read_what_it_wrote, trim_of, write_of, zeroes_of};
 use ioassay_device::client::nvme::Entry;
 use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect};

@@ -1,5 +1,6 @@
 //! Drives on a clock that tests set, and commands for them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -206,4 +207,74 @@ impl Bench {
 /// Whether all bytes are this.
 pub fn is_all(bytes: &[u8], value: u8) -> bool {
     bytes.iter().all(|&byte| byte == value)
+}
+
+/// A block, and how many values it ever had.
+type Marks = Vec<(usize, usize)>;
+
+/// What each block may hold after a power loss or a kill: what is durable for certain, and all that was written since.
+#[derive(Default)]
+pub struct History {
+    block_bytes: u64,
+    /// Whether a write that was answered waits for a flush.
+    buffered: bool,
+    pub allowed: Vec<Vec<u8>>,
+    /// Of each block how many values were dropped from the front of `allowed`.
+    dropped: Vec<usize>,
+    /// For each command in flight the blocks that its answer settles, and the positions of their values since the last cut.
+    settles: BTreeMap<u64, Marks>,
+    /// For each write in flight that its answer does not settle the same.
+    waits: BTreeMap<u64, Marks>,
+    /// Writes that were answered, and settle with a flush.
+    answered: Marks,
+}
+
+impl History {
+    /// That of a drive of zeroes.
+    pub fn new(size_bytes: u64, block_bytes: u64, buffered: bool) -> Self {
+        let blocks = (size_bytes / block_bytes) as usize;
+        Self { block_bytes, buffered, allowed: vec![vec![0]; blocks], dropped: vec![0; blocks], ..Self::default() }
+    }
+
+    pub fn write(&mut self, id: u64, offset_bytes: u64, length_bytes: u64, value: u8, fua: bool) {
+        let (start, end) = (offset_bytes / self.block_bytes, (offset_bytes + length_bytes) / self.block_bytes);
+        let marks = (start as usize..end as usize).map(|block| {
+            self.allowed[block].push(value);
+            (block, self.dropped[block] + self.allowed[block].len())
+        });
+        let marks = marks.collect();
+        let of = if fua || !self.buffered { &mut self.settles } else { &mut self.waits };
+        of.insert(id, marks);
+    }
+
+    pub fn flush(&mut self, id: u64) {
+        self.settles.insert(id, self.answered.clone());
+    }
+
+    /// A command is done.
+    pub fn answered(&mut self, id: u64) {
+        for (block, position) in self.settles.remove(&id).unwrap_or_default() {
+            let count = position.saturating_sub(self.dropped[block]);
+            let values = &mut self.allowed[block];
+            let settled = count.saturating_sub(1).min(values.len() - 1);
+            values.drain(..settled);
+            self.dropped[block] += settled;
+        }
+        self.answered.extend(self.waits.remove(&id).unwrap_or_default());
+    }
+
+    /// The content after a cut must be one that is allowed; from then on it is the only one.
+    pub fn cut(&mut self, content: &[u8]) {
+        let blocks = self.allowed.iter_mut().zip(content.chunks(self.block_bytes as usize));
+        for (number, (values, block)) in blocks.enumerate() {
+            let value = block[0];
+            assert!(is_all(block, value), "block {number} is torn");
+            assert!(values.contains(&value), "{number}: {value} of {values:?}");
+            *values = vec![value];
+        }
+        self.dropped.fill(0);
+        self.settles.clear();
+        self.waits.clear();
+        self.answered.clear();
+    }
 }

@@ -165,6 +165,16 @@ pub fn write(id: u16, first: u64, blocks: u32) -> Entry {
     Entry::new(1, id).blocks(first, blocks).pointer(0x01, 0, blocks * 512)
 }
 
+/// A Copy to a block, and its source ranges: first blocks and numbers of blocks.
+pub fn copy(to: u64, sources: &[(u64, u16)]) -> (Entry, Vec<u8>) {
+    let range = |&(first, blocks): &(u64, u16)| {
+        [&[0; 8][..], &first.to_le_bytes(), &blocks.wrapping_sub(1).to_le_bytes(), &[0; 14]].concat()
+    };
+    let ranges: Vec<u8> = sources.iter().flat_map(range).collect();
+    let entry = Entry::new(0x19, 1).blocks(to, sources.len() as u32);
+    (entry.pointer(0x01, 0, ranges.len() as u32), ranges)
+}
+
 /// A status that says that a retry is in vain.
 pub fn vain(status: u16) -> u16 {
     status | (1 << 14)

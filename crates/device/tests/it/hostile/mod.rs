@@ -215,7 +215,7 @@ pub fn nvme_tcp(script: &[u8]) {
     while !bytes.is_over() {
         let at = usize::from(bytes.next()) % 4;
         let digests = crowd.all[at].digests;
-        match bytes.next() % 12 {
+        match bytes.next() % 13 {
             0 => {
                 let wanted = bytes.next() % 5;
                 crowd.say(at, &host::initialize(bytes.next() % 40, wanted));
@@ -248,6 +248,14 @@ pub fn nvme_tcp(script: &[u8]) {
                 crowd.say(at, &unit);
             }
             8 => crowd.say(at, &asked_data(&mut bytes)),
+            10 => {
+                let blocks = [0, 1, 100, 127, 128, 8191, u64::MAX];
+                let source = |_| (bytes.pick(&blocks), bytes.pick(&[1, 2, 64, 128, 2049, 0]));
+                let sources: Vec<(u64, u16)> = (0..=at).map(source).collect();
+                let (entry, ranges) = host::copy(bytes.pick(&blocks), &sources);
+                let (count, flags) = (bytes.pick(&[at as u32, at as u32, 0, 200]), u32::from(bytes.next() % 16));
+                crowd.say(at, &entry.word(12, count | (flags << 8)).capsule(&ranges, digests));
+            }
             9 if bytes.next() % 8 == 0 => {
                 crowd.drive.facts.read_only ^= bytes.next() % 2 == 0;
                 crowd.drive.trouble.worn_out ^= bytes.next() % 2 == 0;

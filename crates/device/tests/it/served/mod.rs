@@ -1,5 +1,6 @@
 //! Drives that a thread of the test serves from their options, and what clients ask them.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
 use std::os::unix::net::UnixStream;
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::drives::is_all;
+use crate::drives::{History, PAGE};
 use crate::memory_drive::endpoint;
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
@@ -209,57 +210,60 @@ pub fn read_what_it_wrote(queue: &mut impl Initiator, ranges: &[(u64, u32)]) {
     }
 }
 
-/// A write of whole pages of 4 KiB.
-#[derive(Clone)]
-pub struct PageWrite {
-    pub from: u64,
-    pub pages: u64,
-    pub value: u8,
-    pub fua: bool,
+/// Writes pages of 4 KiB, each time with another value, and knows what a power loss or a kill may leave of them.
+pub struct Writer {
+    pub history: History,
+    commands: u64,
+    in_flight: BTreeMap<u16, u64>,
 }
 
-impl PageWrite {
-    pub fn submit(&self, client: &mut dyn Initiator, tag: u16) {
-        let data = vec![self.value; self.pages as usize * 4096];
-        client.submit(tag, write_of(self.from * 4096, &data, self.fua));
+impl Writer {
+    pub fn new(pages: u64, buffered: bool) -> Self {
+        Self { history: History::new(pages * PAGE, PAGE, buffered), commands: 0, in_flight: BTreeMap::new() }
     }
 
-    pub fn call(&self, client: &mut dyn Initiator) {
-        self.submit(client, 0);
+    fn number(&mut self, tag: u16) -> u64 {
+        self.commands += 1;
+        assert_eq!(self.in_flight.insert(tag, self.commands), None);
+        self.commands
+    }
+
+    pub fn write(&mut self, client: &mut dyn Initiator, tag: u16, (from, pages): (u64, u64), fua: bool) {
+        let number = self.number(tag);
+        let (offset_bytes, data) = (from * PAGE, vec![(number % 255 + 1) as u8; (pages * PAGE) as usize]);
+        self.history.write(number, offset_bytes, data.len() as u64, data[0], fua);
+        client.submit(tag, write_of(offset_bytes, &data, fua));
+    }
+
+    /// One that may reach the drive after a cut makes nothing certain of what was written before.
+    pub fn flush(&mut self, client: &mut dyn Initiator, tag: u16, is_before_cut: bool) {
+        let number = self.number(tag);
+        if is_before_cut {
+            self.history.flush(number);
+        }
+        client.submit(tag, Request::Flush);
+    }
+
+    /// Waits for all that is in flight: the error of each, or 0.
+    pub fn finish(&mut self, client: &mut dyn Initiator) -> Vec<u32> {
         client.push().expect("a drive that serves");
-        client.reap(&mut |done| assert_eq!(done.error, 0)).expect("an answer");
-    }
-}
-
-/// What each page may hold after a power loss or a kill: what is durable for certain, and all that was written since.
-pub struct PageHistory {
-    pub pages: Vec<Vec<u8>>,
-    latest: u8,
-}
-
-impl PageHistory {
-    /// That of a drive of zeroes.
-    pub fn new(pages: u64) -> Self {
-        Self { pages: vec![vec![0]; pages as usize], latest: 0 }
+        let mut errors = Vec::new();
+        while !self.in_flight.is_empty() {
+            let mut take = |tag: u16, error: u32| {
+                let number = self.in_flight.remove(&tag).expect("one answer to each");
+                if error == 0 {
+                    self.history.answered(number);
+                }
+                errors.push(error);
+            };
+            client.reap(&mut |done| take(done.tag, done.error)).expect("all answers");
+        }
+        errors
     }
 
-    /// A write with another value than those before it.
-    pub fn begin(&mut self, from: u64, pages: u64, fua: bool) -> PageWrite {
-        self.latest = self.latest % 255 + 1;
-        let write = PageWrite { from, pages, value: self.latest, fua };
-        self.pages[from as usize..(from + pages) as usize].iter_mut().for_each(|page| page.push(write.value));
-        write
-    }
-
-    pub fn is_durable(&mut self, write: &PageWrite) {
-        self.pages[write.from as usize..(write.from + write.pages) as usize].fill(vec![write.value]);
-    }
-
-    /// A page that was read after the loss: from now on it is the only content that is allowed.
-    pub fn check(&mut self, page: usize, data: &[u8]) {
-        let (value, allowed) = (data[0], &mut self.pages[page]);
-        assert!(is_all(data, value), "page {page} is torn");
-        assert!(allowed.contains(&value), "{page}: {value} of {allowed:?}");
-        *allowed = vec![value];
+    /// The content after a loss must be one that is allowed.
+    pub fn check(&mut self, content: &[u8]) {
+        self.in_flight.clear();
+        self.history.cut(content);
     }
 }
