@@ -95,6 +95,12 @@ pub struct Refused {
     pub error: u32,
 }
 
+/// The error of what cannot be understood.
+fn nonsense(sender: &str, what: &str) -> io::Error {
+    let text = format!("the {sender} sent {what} that cannot be understood");
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
 /// Reads one page after the other at depth one for this time. Returns the nanoseconds of each read.
 pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
     let block_bytes = initiator.block_bytes();

@@ -1,6 +1,6 @@
 //! A client of NBD, which negotiates with `GO`, with structured replies or without. It takes only replies of one chunk.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -22,7 +22,6 @@ pub struct Client {
     wire: Wire,
     size_bytes: u64,
     block_bytes: u32,
-    flags: u16,
     structured: bool,
     /// Bytes that each request in flight reads, by its tag: a simple reply does not say.
     reads: Vec<u32>,
@@ -42,8 +41,7 @@ impl Client {
         tls: Option<Arc<ClientConfig>>,
     ) -> io::Result<Self> {
         let wire = Wire::connect(to, waiting)?;
-        let mut client =
-            Self { wire, size_bytes: 0, block_bytes: 512, flags: 0, structured: false, reads: vec![0; 1 << 16] };
+        let mut client = Self { wire, size_bytes: 0, block_bytes: 512, structured: false, reads: vec![0; 1 << 16] };
         client.greet()?;
         if let Some(tls) = tls {
             let answer = client.agree(option::STARTTLS)?;
@@ -59,10 +57,6 @@ impl Client {
         Ok(client)
     }
 
-    pub fn flags(&self) -> u16 {
-        self.flags
-    }
-
     fn greet(&mut self) -> io::Result<()> {
         let hello = self.wire.whole(18)?;
         if u64_at(hello, 0) != NBD_MAGIC || u64_at(hello, 8) != OPTION_MAGIC {
@@ -75,11 +69,8 @@ impl Client {
     }
 
     fn option(&mut self, kind: u32, data: &[u8]) -> io::Result<()> {
-        let out = &mut self.wire.output;
-        out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
-        out.extend_from_slice(&kind.to_be_bytes());
-        out.extend_from_slice(&(data.len() as u32).to_be_bytes());
-        out.extend_from_slice(data);
+        let length = (data.len() as u32).to_be_bytes();
+        self.wire.output.extend([&OPTION_MAGIC.to_be_bytes()[..], &kind.to_be_bytes(), &length, data].concat());
         self.wire.push()
     }
 
@@ -109,9 +100,7 @@ impl Client {
             let (kind, data) = self.option_reply(option::GO)?;
             match (kind, u16_at(&data, 0)) {
                 (reply::ACK, _) => return Ok(()),
-                (reply::INFO, info::EXPORT) => {
-                    (self.size_bytes, self.flags) = (u64_at(&data, 2), u16_at(&data, 10));
-                }
+                (reply::INFO, info::EXPORT) => self.size_bytes = u64_at(&data, 2),
                 (reply::INFO, info::BLOCK_SIZE) => self.block_bytes = u32_at(&data, 2).max(1),
                 (reply::INFO, _) => {}
                 (kind, _) => {
@@ -137,11 +126,8 @@ impl Client {
     fn simple<'a>(&'a self, bytes: &'a [u8]) -> io::Result<Result<(Completion<'a>, usize), usize>> {
         let (error, tag) = (u32_at(bytes, 4), tag_of(u64_at(bytes, 8))?);
         let reads = if error == 0 { self.reads[usize::from(tag)] as usize } else { 0 };
-        let whole = 16 + reads;
-        let Some(data) = bytes.get(16..whole) else {
-            return Ok(Err(whole));
-        };
-        Ok(Ok((Completion { tag, error, result: 0, data }, whole)))
+        let data = bytes.get(16..16 + reads);
+        Ok(data.map(|data| (Completion { tag, error, result: 0, data }, 16 + reads)).ok_or(16 + reads))
     }
 
     pub fn disconnect(mut self) -> io::Result<()> {
@@ -220,5 +206,5 @@ fn tag_of(cookie: u64) -> io::Result<u16> {
 }
 
 fn nonsense(what: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("the server sent {what} that cannot be understood"))
+    super::nonsense("server", what)
 }

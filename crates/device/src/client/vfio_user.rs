@@ -15,7 +15,7 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-use super::nvme::{Data, ENABLED, Entry, encode, size_and_block_bytes};
+use super::nvme::{ENABLED, Entry, encode, size_and_block_bytes};
 use super::wire::{SILENCE, Silence};
 use super::{Completion, Initiator, Request, accepted};
 use crate::transport::nvme_tcp::pdu::u32_at;
@@ -58,7 +58,8 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Shared {
     mapping: Mapping,
-    file: OwnedFd,
+    /// The file behind the memory.
+    pub file: OwnedFd,
     /// The device's address of the first byte.
     pub address: u64,
     pub length_bytes: usize,
@@ -71,11 +72,6 @@ impl Shared {
         rustix::fs::ftruncate(&file, length_bytes as u64)?;
         let mapping = Mapping::new(&file, 0, length_bytes as u64, true)?;
         Ok(Self { mapping, file, address, length_bytes })
-    }
-
-    /// The file behind the memory, which tests truncate.
-    pub fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 
     /// Copies to it.
@@ -112,8 +108,7 @@ impl Channel {
     /// Connects and agrees on a version.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let mut channel = Self::connect_silently(path)?;
-        let version = [0, 0, 1, 0];
-        channel.request(1, &version, &[])?;
+        channel.request(1, &[0, 0, 1, 0], &[])?;
         Ok(channel)
     }
 
@@ -132,8 +127,7 @@ impl Channel {
         }
         let mut sent = 0;
         while sent < bytes.len() {
-            let slices = [IoSlice::new(&bytes[sent..])];
-            sent += sendmsg(&self.stream, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+            sent += sendmsg(&self.stream, &[IoSlice::new(&bytes[sent..])], &mut ancillary, SendFlags::NOSIGNAL)?;
             ancillary.clear();
         }
         Ok(())
@@ -142,8 +136,7 @@ impl Channel {
     /// Sends a message and waits for its reply.
     pub fn request(&mut self, command: u16, body: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Reply> {
         self.messages = self.messages.wrapping_add(1);
-        let message = message(self.messages, command, body);
-        self.send(&message, descriptors)?;
+        self.send(&message(self.messages, command, body), descriptors)?;
         self.receive()
     }
 
@@ -152,17 +145,15 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
-        let mut slices = [IoSliceMut::new(&mut header)];
-        let received = recvmsg(&self.stream, &mut slices, &mut ancillary, flags)?;
+        let received = recvmsg(&self.stream, &mut [IoSliceMut::new(&mut header)], &mut ancillary, flags)?;
         if received.bytes < HEADER_BYTES {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let mut descriptor = None;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-                descriptor = descriptors.next();
-            }
-        }
+        let mut descriptors = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        let descriptor = descriptors.next();
         let bytes = u32_at(&header, 4) as usize;
         let mut body = vec![0; bytes.saturating_sub(HEADER_BYTES).min(1 << 20)];
         self.stream.read_exact(&mut body)?;
@@ -181,14 +172,13 @@ impl Channel {
     }
 
     pub fn write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
-        let body = [&access(region, offset, data.len()), data].concat();
-        self.request(10, &body, &[]).map(|_| ())
+        self.request(10, &[&access(region, offset, data.len()), data].concat(), &[]).map(|_| ())
     }
 
-    /// Maps a part of a file for the device.
-    pub fn map(&mut self, address: u64, length_bytes: u64, file: Option<(BorrowedFd<'_>, u64)>) -> io::Result<()> {
-        let (descriptors, offset): (Vec<BorrowedFd<'_>>, u64) = file.map_or((vec![], 0), |(file, at)| (vec![file], at));
-        self.request(2, &mapping(offset, address, length_bytes), &descriptors).map(|_| ())
+    /// Maps memory for the device.
+    fn map(&mut self, memory: &Shared) -> io::Result<()> {
+        let body = mapping(0, memory.address, memory.length_bytes as u64);
+        self.request(2, &body, &[memory.file.as_fd()]).map(|_| ())
     }
 
     pub fn unmap(&mut self, address: u64, length_bytes: u64) -> io::Result<()> {
@@ -226,8 +216,6 @@ pub fn access(region: u32, offset: u64, bytes: usize) -> Vec<u8> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completed {
     pub result: u32,
-    /// How far the submission queue is.
-    pub head: u16,
     pub id: u16,
     /// The status of the command, without the phase.
     pub status: u16,
@@ -336,10 +324,10 @@ impl Queue {
         if (last >> 16) & 1 != u32::from(self.phase) {
             return None;
         }
-        let (result, head) = (self.memory.load(at), self.memory.load(at + 8) as u16);
+        let result = self.memory.load(at);
         self.head = (self.head + 1) % self.settings.entries;
         self.phase ^= self.head == 0;
-        Some(Completed { result, head, id: last as u16, status: (last >> 17) as u16 })
+        Some(Completed { result, id: last as u16, status: (last >> 17) as u16 })
     }
 
     /// Waits for the next completion, as it is.
@@ -385,12 +373,10 @@ impl Initiator for Queue {
     }
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
-        let (entry, data) = encode(&request, tag, 1, self.block_bytes);
-        let sent = data.sent();
-        let reads = if let Data::Read(length_bytes) = data { length_bytes } else { 0 };
+        let (entry, reads, sent) = encode(&request, tag, 1, self.block_bytes);
         self.reads[usize::from(tag)] = reads;
         if !sent.is_empty() {
-            self.memory.write(self.data_at(tag), sent);
+            self.memory.write(self.data_at(tag), &sent);
         }
         self.place(&entry.pages(self.pages(tag, reads.max(sent.len()))));
     }
@@ -435,7 +421,7 @@ impl Admin {
         let body = [PAGE_BYTES as u64, 0, 0, 0].map(u64::to_le_bytes).concat();
         let bar = channel.request(5, &body, &[])?.1.ok_or(ErrorKind::InvalidData)?;
         let memory = Shared::new(ADDRESS, Layout::new(&ADMIN).bytes)?;
-        channel.map(memory.address, memory.length_bytes as u64, Some((memory.file(), 0)))?;
+        channel.map(&memory)?;
         let commands = Queue::new(0, &ADMIN, memory, &bar, &channel)?;
         let mut admin = Self { channel, commands, bar, number: 0, regions: 1 };
         admin.enable()?;
@@ -533,7 +519,7 @@ impl Admin {
     pub fn share(&mut self, length_bytes: usize) -> io::Result<Shared> {
         let shared = Shared::new(ADDRESS + (self.regions << 32), length_bytes)?;
         self.regions += 1;
-        self.channel.map(shared.address, length_bytes as u64, Some((shared.file(), 0)))?;
+        self.channel.map(&shared)?;
         Ok(shared)
     }
 

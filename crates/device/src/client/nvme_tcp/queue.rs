@@ -4,7 +4,7 @@ use std::io;
 
 use super::Channel;
 use super::channel::nonsense;
-use crate::client::nvme::{Data, IN_CAPSULE, IN_UNITS, encode};
+use crate::client::nvme::{IN_CAPSULE, IN_UNITS, encode};
 use crate::client::{Completion, Initiator, Request, Wire, wire};
 use crate::transport::nvme_tcp::pdu::{IN_CAPSULE_BYTES, flag, kind, u16_at, u32_at, u64_at};
 
@@ -88,19 +88,16 @@ impl Initiator for Queue {
     }
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
-        let (entry, data) = encode(&request, tag, self.namespace, self.block_bytes);
-        let (kind, length_bytes, in_capsule) = match data {
-            Data::Read(length_bytes) => (IN_UNITS, length_bytes, &[][..]),
-            ref data if data.sent().is_empty() => (IN_UNITS, 0, &[][..]),
-            ref data if data.sent().len() <= IN_CAPSULE_BYTES => (IN_CAPSULE, data.sent().len(), data.sent()),
-            ref data => {
-                let kept = kept(&mut self.kept, tag);
-                kept.clear();
-                kept.extend_from_slice(data.sent());
-                (IN_UNITS, data.sent().len(), &[][..])
-            }
-        };
-        self.channel.command(&entry.pointer(kind, 0, length_bytes as u32), in_capsule);
+        let (entry, reads, sent) = encode(&request, tag, self.namespace, self.block_bytes);
+        let in_capsule = !sent.is_empty() && sent.len() <= IN_CAPSULE_BYTES;
+        if sent.len() > IN_CAPSULE_BYTES {
+            let kept = kept(&mut self.kept, tag);
+            kept.clear();
+            kept.extend_from_slice(&sent);
+        }
+        let pointer = if in_capsule { IN_CAPSULE } else { IN_UNITS };
+        let entry = entry.pointer(pointer, 0, reads.max(sent.len()) as u32);
+        self.channel.command(&entry, if in_capsule { &sent } else { &[] });
     }
 
     fn push(&mut self) -> io::Result<()> {
