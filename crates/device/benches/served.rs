@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ioassay_block::SplitMix64;
 use ioassay_device::clock::Clock;
 use ioassay_device::command::Answer;
 use ioassay_device::command::{Drive, DriveInfo};
@@ -53,14 +54,13 @@ fn cost_ns(case: Case, commands: u64) -> f64 {
     let mut drive = drive(case, &clock, &folder);
     let data = vec![7; PAGE as usize];
     let data = if case.3 == Op::Write { &data[..] } else { &[] };
-    let mut chance = 1_u64;
+    let mut chance = SplitMix64(1);
     let mut due: Vec<Answer> = Vec::new();
     let mut answered = 0;
     let begin_ns = thread_ns();
     while answered < commands {
         while drive.in_flight() < DEPTH {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let page = (chance >> 33) % (SIZE_BYTES / PAGE);
+            let page = chance.below_wide(SIZE_BYTES / PAGE);
             let tag = Tag { transport: 0, queue: 0, command: 0 };
             let command = Command { tag, op: case.3, offset_bytes: page * PAGE, length_bytes: PAGE, fua: false };
             drive.submit(command, data);

@@ -28,8 +28,9 @@ impl Group {
     }
 
     fn end(self) -> Vec<Result<Summary, Error>> {
+        let ended = self.thread.join().expect("no panic").expect("a clean end");
         check_left(&self.folder);
-        self.thread.join().expect("no panic").expect("a clean end")
+        ended
     }
 }
 
@@ -44,8 +45,7 @@ fn all_options(folder: &TempDir, drives: &[Value]) -> Vec<Options> {
 fn one_drive_stops_and_the_others_go_on() {
     let (smaller, at_once) = (json!({"size_bytes": 8 * MIB}), json!({"model": "none"}));
     let group = Group::start(&[json!({}), smaller, at_once]);
-    let sizes: Vec<u64> = group.ready.iter().map(|ready| ready.size_bytes).collect();
-    assert_eq!(sizes, [16 * MIB, 8 * MIB, 16 * MIB]);
+    assert!(group.ready.iter().map(|ready| ready.size_bytes).eq([16 * MIB, 8 * MIB, 16 * MIB]));
     let mut clients: Vec<Client> = (0..3).map(|drive| group.ready[drive].client("")).collect();
     for (client, value) in clients.iter_mut().zip(1..) {
         write(client, 7, value);
@@ -90,8 +90,7 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
     });
     for drive in 0..2 {
         let writes = &group.ready[drive].statistics()["writes"];
-        assert_eq!(writes["commands"], 400);
-        assert_eq!(writes["errors"], 0);
+        assert_eq!((&writes["commands"], &writes["errors"]), (&json!(400), &json!(0)));
         stop(&group.ready[drive]);
     }
     group.end();
@@ -166,8 +165,7 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
         assert!(client.call(beyond).is_err());
         assert!(queue.call(beyond).is_err());
     }
-    let trim = trim_of(0, 2 * MIB as u32);
-    clients[1].call(trim).expect("a trim");
+    clients[1].call(trim_of(0, 2 * MIB as u32)).expect("a trim");
     let pairs = queues.iter_mut().zip(&mut clients).zip(&sizes);
     let ends = pairs.map(|((queue, client), size)| [read(queue, 0), read(client, size / 4096 - 1)]);
     assert_eq!(ends.collect::<Vec<_>>(), [[10, 20], [0, 0], [12, 22]]);
@@ -203,17 +201,14 @@ fn commands_are_counted_by_namespace() {
 #[test]
 fn a_fault_of_a_namespace_strikes_no_other() {
     let mut options = divided();
-    options["faults"] = json!([
-        {"kind": "read-error", "namespace": 2, "offset_bytes": 4096, "length_bytes": 4096}
-    ]);
+    options["faults"] = json!([{"kind": "read-error", "namespace": 2, "offset_bytes": 4096, "length_bytes": 4096}]);
     let drive = ServedDrive::start(&options);
     let (_admin, mut queues) = drive.host(&Settings::default(), [1, 2, 3]);
-    let read_at = |offset_bytes: u64| read_of(offset_bytes, 4096);
     // The same addresses, and the same place as that of the whole drive.
     for (queue, offset_bytes, fails) in
         [(0, 4096, false), (1, 0, false), (1, 4096, true), (1, 8192, false), (2, 4096, false), (0, 0, false)]
     {
-        assert_eq!(queues[queue].call(read_at(offset_bytes)).is_err(), fails, "{queue} {offset_bytes}");
+        assert_eq!(queues[queue].call(read_of(offset_bytes, 4096)).is_err(), fails, "{queue} {offset_bytes}");
     }
     let fault = &drive.ask(&json!({"request": "fault-list"}))["faults"][0];
     let told = ["namespace", "offset_bytes", "fired"].map(|key| &fault[key]);
@@ -232,8 +227,8 @@ fn a_flush_of_one_namespace_and_a_power_loss_keep_what_they_should() {
     write(&mut queues[1], 0, 2);
     queues[1].call(Request::Flush).expect("a flush");
     write(&mut queues[0], 1, 3);
-    let cut = drive.ask(&json!({"request": "power-cut", "keep_connections": true}));
-    assert_eq!(cut, json!({"ok": true, "lost_pages": 1}));
+    let cut = json!({"request": "power-cut", "keep_connections": true});
+    assert_eq!(drive.ask(&cut), json!({"ok": true, "lost_pages": 1}));
     assert_eq!((read(&mut queues[0], 0), read(&mut queues[1], 0)), (1, 2));
     assert_eq!(read(&mut queues[0], 1), 0);
     drive.stop();

@@ -25,13 +25,8 @@ fn drive() -> Memory {
 }
 
 fn places() -> Vec<(u32, std::ops::Range<usize>)> {
-    let mut end = 0;
-    let places = (1..).zip(SIZES).map(|(id, size)| {
-        let start = end;
-        end += size as usize;
-        (id, start..end)
-    });
-    places.collect()
+    let starts = SIZES.iter().scan(0, |end, &size| Some(std::mem::replace(end, *end + size as usize)));
+    (1..).zip(starts.zip(SIZES)).map(|(id, (start, size))| (id, start..start + size as usize)).collect()
 }
 
 fn written(id: u32) -> u8 {
@@ -42,15 +37,13 @@ fn written(id: u32) -> u8 {
 /// a client of `id` did, the others are as they were.
 fn check_apart(drive: &Memory, before: &[u8], id: u32) {
     for (other, range) in places() {
-        let is_as_it_was = drive.bytes[range.clone()] == before[range];
-        assert!(other == id || is_as_it_was, "namespace {other}");
+        assert!(other == id || drive.bytes[range.clone()] == before[range], "namespace {other}");
     }
 }
 
 fn check_own(data: &[u8], id: u32) {
     let own = [0, id as u8, written(id)];
-    let is_own = data.iter().all(|byte| own.contains(byte));
-    assert!(is_own, "of {id}: {data:?}");
+    assert!(data.iter().all(|byte| own.contains(byte)), "of {id}: {data:?}");
 }
 
 // What hosts are told
@@ -135,8 +128,7 @@ type Wish = (u8, u32, u64, u32, bool);
 /// The beginning, the ends of all namespaces and what lies around them, and far beyond.
 fn block() -> impl Strategy<Value = u64> {
     let near = |ends: &'static [u64]| {
-        let end = prop::sample::select(ends);
-        (end, 0..4_u64).prop_map(|(end, off)| (end + off).saturating_sub(2))
+        (prop::sample::select(ends), 0..4_u64).prop_map(|(end, off)| (end + off).saturating_sub(2))
     };
     prop_oneof![0..64_u64, near(&[10, 16, 32, 48, 58]), near(&[1 << 32, 1 << 55]), Just(u64::MAX)]
 }
@@ -173,8 +165,7 @@ proptest! {
                 7 => copy(u64::from(blocks), &[(first, blocks as u16)]),
                 _ => (read(7, first, blocks), vec![]),
             };
-            let capsule = entry.namespace(id).capsule(&data, (false, false));
-            for said in scene.send(1, &capsule) {
+            for said in scene.send(1, &entry.namespace(id).capsule(&data, (false, false))) {
                 if let Unit::Data { data, .. } = said {
                     check_own(&data, id);
                 }
@@ -189,8 +180,7 @@ proptest! {
             let mut talk = client_of(id);
             for &(op, _, first, blocks, flag) in &wishes {
                 let before = talk.drive.bytes.clone();
-                let kind = u16::from(op.min(7));
-                let kind = if kind == 2 { 6 } else { kind }; // not the end of the connection
+                let kind = [0, 1, 6, 3, 4, 5, 6, 7][usize::from(op.min(7))]; // not the end of the connection
                 let flags = u16::from(flag && kind != 7);
                 let bytes = blocks * 512;
                 let mut message = request(kind, flags, first.wrapping_mul(BLOCK), bytes);
@@ -212,16 +202,14 @@ proptest! {
         wishes in wishes(), shift in 0..512_u64,
     ) {
         for id in 1..=3_u32 {
-            let mut file = fuse::FuseSession::new(0, (0, 0));
-            let mut drive = drive();
+            let (mut file, mut drive) = (fuse::FuseSession::new(0, (0, 0)), drive());
             for &(op, _, first, blocks, flag) in &wishes {
                 let before = drive.bytes.clone();
                 let offset = first.wrapping_mul(BLOCK).wrapping_add(shift);
                 let bytes = blocks * 512 - u32::from(flag) * 100;
                 let request = file_request(op, offset, bytes, written(id));
-                let mut out = Vec::new();
                 let mut view = NamespaceDrive::new(&mut drive, id).expect("a namespace");
-                file.received(&request, &mut view, &mut out);
+                file.received(&request, &mut view, &mut Vec::new());
                 while let Some(answer) = drive.due.pop_front() {
                     let reply = file.answered(&answer.command, answer.status);
                     if let Some(fuse::Reply::Content(_, range)) = reply {

@@ -16,8 +16,7 @@ fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
         return None;
     }
     let output = Command::new("timeout").args(["-s", "KILL", "300", program]).args(arguments).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = [text(&output.stdout), text(&output.stderr)];
+    let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success(), "{program} {arguments:?}: {said:?}");
     Some(output)
 }
@@ -67,8 +66,7 @@ fn qemu_writes_trims_and_zeroes() {
 fn an_image_is_copied_to_the_drive_and_back() {
     let served = served(48 << 20, 4096);
     let [image, back] = ["image", "back"].map(|name| served.folder.path().join(name));
-    let bytes = (0..48u32 << 20).map(|at| (at / 4096 * 31 % 251) as u8);
-    let bytes: Vec<u8> = bytes.collect();
+    let bytes: Vec<u8> = (0..48u32 << 20).map(|at| (at / 4096 * 31 % 251) as u8).collect();
     std::fs::write(&image, &bytes).unwrap();
     let (image, back_path, uri) = (image.to_str().unwrap(), back.to_str().unwrap(), &served.address);
     let copy = |from, to| ran("nbdcopy", &["--connections=4", "--flush", from, to]);

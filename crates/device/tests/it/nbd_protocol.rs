@@ -135,16 +135,13 @@ fn bytes_one_at_a_time_mean_the_same() {
 
 #[test]
 fn reads_are_answered_with_simple_or_structured_replies() {
-    let data = vec![7; 512];
-    let mut talk = Talk::agreed(false);
-    talk.drive.bytes[1024..1536].fill(7);
-    let wanted = [simple(0), data.clone()].concat();
-    assert_eq!(talk.ask(&request(0, 0, 1024, 512)), wanted);
-    let mut talk = Talk::agreed(true);
-    talk.drive.bytes[1024..1536].fill(7);
-    let offset = 1024u64.to_be_bytes().to_vec();
-    let wanted = [chunk([0, 1], 520), offset, data].concat();
-    assert_eq!(talk.ask(&request(0, 4, 1024, 512)), wanted);
+    let structured = [chunk([0, 1], 520), 1024u64.to_be_bytes().to_vec()].concat();
+    let mut talk = Talk::new();
+    for (is_structured, flags, head) in [(false, 0, simple(0)), (true, 4, structured)] {
+        talk = Talk::agreed(is_structured);
+        talk.drive.bytes[1024..1536].fill(7);
+        assert_eq!(talk.ask(&request(0, flags, 1024, 512)), [head, vec![7; 512]].concat());
+    }
     let refused = [chunk([0x80, 1], 6), vec![0, 0, 0, 22, 0, 0]].concat();
     assert_eq!(talk.ask(&request(0, 0, 1 << 20, 512)), refused);
 }
@@ -156,21 +153,17 @@ fn with_extents() -> Talk {
 
 /// The extents of an answer about allocation: their lengths and flags.
 fn extents(answer: &[u8]) -> Vec<(u32, u32)> {
-    let words = answer[20..].chunks(4);
-    let words: Vec<u32> = words.map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
+    let words: Vec<u32> = answer[20..].chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
     assert_eq!(answer[..20], chunk([0, 5], 4 * words.len() as u32));
     assert_eq!(words[0], 1);
-    let pairs = words[1..].chunks(2);
-    pairs.map(|pair| (pair[0], pair[1])).collect()
+    words[1..].chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
 #[test]
 fn what_is_allocated_is_told_in_extents() {
     let mut talk = with_extents();
     talk.drive.bytes[1024..2048].fill(7);
-    let whole = talk.ask(&request(7, 0, 0, 1 << 20));
-    let rest = (1 << 20) - 2048;
-    assert_eq!(extents(&whole), [(1024, 3), (1024, 0), (rest, 3)]);
+    assert_eq!(extents(&talk.ask(&request(7, 0, 0, 1 << 20))), [(1024, 3), (1024, 0), ((1 << 20) - 2048, 3)]);
     assert_eq!(extents(&talk.ask(&request(7, 8, 512, 1 << 18))), [(512, 3)]);
     assert_eq!(extents(&talk.ask(&request(7, 0, 1536, 512))), [(512, 0)]);
     for (flags, offset, length) in [(0, 0, 0), (0, 1 << 20, 512), (0, 1, 512), (4, 0, 512)] {
@@ -187,8 +180,7 @@ fn questions_for_extents_wait_where_answers_are_not_taken() {
     for block in talk.drive.bytes.chunks_mut(1024) {
         block[0] = 1;
     }
-    let many = request(7, 0, 0, 1 << 20).repeat(10_000);
-    assert_eq!(talk.send(&many), Then::Blocked);
+    assert_eq!(talk.send(&request(7, 0, 0, 1 << 20).repeat(10_000)), Then::Blocked);
     let told = talk.output(0).len();
     assert!(told < 5 << 20, "{told}");
     assert_eq!(talk.send(&[]), Then::Blocked);
@@ -228,8 +220,7 @@ fn commands_reach_the_drive_as_they_are_meant() {
     let requests = [request(3, 0, 0, 0), request(4, 1, 0, 512), request(6, 2, 0, 1024), request(6, 16, 512, 512)];
     assert_eq!(talk.ask(&requests.concat()), simple(0).repeat(4));
     let seen = talk.drive.seen.iter().map(|command| (command.op, command.fua));
-    let wanted = [(Op::Flush, false), (Op::Trim, true), (Op::WriteZeroes, false), (Op::Trim, false)];
-    assert!(seen.eq(wanted));
+    assert!(seen.eq([(Op::Flush, false), (Op::Trim, true), (Op::WriteZeroes, false), (Op::Trim, false)]));
     // Caching is nothing to do, nor is writing nothing.
     for nothing in [request(5, 0, 0, 512), request(1, 0, 0, 0)] {
         assert_eq!(talk.ask(&nothing), simple(0));
@@ -251,15 +242,14 @@ fn a_read_only_drive_says_so_and_refuses_writes() {
 
 #[test]
 fn what_the_drive_says_becomes_an_error_of_the_protocol() {
-    let cases = [
+    let mut talk = Talk::agreed(false);
+    for (status, error) in [
         (Status::OutOfRange, 28),
         (Status::ReadOnly, 1),
         (Status::NoSpace, 28),
         (Status::Failed, 5),
         (Status::PowerLost, 108),
-    ];
-    for (status, error) in cases {
-        let mut talk = Talk::agreed(false);
+    ] {
         talk.drive.status = status;
         assert_eq!(talk.ask(&write(0)), simple(error), "{status:?}");
     }
@@ -283,8 +273,7 @@ fn requests_in_flight_and_bytes_that_reads_bring_are_bounded() {
 #[test]
 fn a_disconnect_waits_for_what_is_in_flight() {
     let mut talk = Talk::agreed(true);
-    let requests = [3, 2, 3].map(|kind| request(kind, 0, 0, 0));
-    let then = talk.send(&requests.concat());
-    assert_eq!(then, Then::Ends(End::WhenAnswered));
+    let requests = [3, 2, 3].map(|kind| request(kind, 0, 0, 0)).concat();
+    assert_eq!(talk.send(&requests), Then::Ends(End::WhenAnswered));
     assert_eq!(talk.drive.seen.len(), 1, "nothing is taken after it");
 }

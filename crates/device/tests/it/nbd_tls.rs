@@ -46,16 +46,13 @@ impl Scene {
     }
 
     fn known(&self) -> Client {
-        let identity = self.authority.sign(ClientAuth, 1);
-        let client = self.connect(self.authority.client(Some(&identity)));
-        client.unwrap()
+        self.connect(self.authority.client(Some(&self.authority.sign(ClientAuth, 1)))).unwrap()
     }
 
     /// A client without TLS, after the greeting, with these options sent.
     fn plain(&self, options: &[u8]) -> UnixStream {
         let mut stream = UnixStream::connect(self.served.folder.path().join("drive.sock")).unwrap();
-        let patience = Some(Duration::from_secs(300));
-        stream.set_read_timeout(patience).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
         stream.read_exact(&mut [0; 18]).unwrap();
         stream.write_all(&[&FLAGS, options].concat()).unwrap();
         stream
@@ -85,8 +82,7 @@ fn answer(stream: &mut UnixStream) -> (u32, u32) {
 
 /// Until the drive lets go of a client.
 fn until_over(mut stream: UnixStream) {
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest);
+    let _ = stream.read_to_end(&mut Vec::new());
 }
 
 #[test]
@@ -95,21 +91,15 @@ fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
     let mut client = scene.known();
     let data: Vec<u8> = (0..24u32 << 20).map(|at| (at >> 7) as u8).collect();
     client.call(write_of(4096, &data, false)).unwrap();
-    let read = read_of(4096, data.len() as u32);
-    assert!(client.call(read).unwrap() == data);
+    assert!(client.call(read_of(4096, data.len() as u32)).unwrap() == data);
     // Many answers at once, which neither side's buffers hold.
-    let length_bytes = 1 << 20;
     for tag in 0..64 {
-        let offset_bytes = u64::from(tag) * u64::from(length_bytes) / 4;
-        client.submit(tag, read_of(offset_bytes, length_bytes));
+        client.submit(tag, read_of(u64::from(tag) << 18, 1 << 20));
     }
     client.push().unwrap();
     let mut left = 64;
     while left > 0 {
-        let reaped = client.reap(&mut |done| {
-            assert_eq!((done.error, done.data.len()), (0, 1 << 20));
-        });
-        left -= reaped.unwrap();
+        left -= client.reap(&mut |done| assert_eq!((done.error, done.data.len()), (0, 1 << 20))).unwrap();
     }
 }
 
@@ -126,8 +116,7 @@ fn a_client_without_a_certificate_of_the_authority_is_refused_and_others_are_ser
     let other = Authority::new().sign(ClientAuth, 1);
     let server = scene.authority.sign(ServerAuth, 1);
     for identity in [None, Some(&other), Some(&server)] {
-        let refused = scene.connect(scene.authority.client(identity));
-        assert!(refused.is_err());
+        assert!(scene.connect(scene.authority.client(identity)).is_err());
     }
     known.call(Request::Flush).unwrap();
 }
@@ -137,10 +126,7 @@ fn a_client_whose_certificate_was_revoked_is_refused() {
     let mut scene = scene_with(|authority, folder| {
         fs::write(folder.join("ca-crl.pem"), authority.revoke(7)).unwrap();
     });
-    let connects = |serial| {
-        let identity = scene.authority.sign(ClientAuth, serial);
-        scene.connect(scene.authority.client(Some(&identity)))
-    };
+    let connects = |serial| scene.connect(scene.authority.client(Some(&scene.authority.sign(ClientAuth, serial))));
     connects(8).unwrap().call(Request::Flush).unwrap();
     assert!(connects(7).is_err());
     assert!(!scene.served.probe.take().unwrap().run(10, true).unwrap().is_empty());
@@ -219,13 +205,10 @@ fn a_folder_that_cannot_be_used_is_told_with_the_file() {
     };
     let key = fs::read_to_string(folder.join("server-key.pem")).unwrap();
     let other = scene.authority.sign(ServerAuth, 1).key;
-    let wanted_private = "expected a private file: chmod 600";
-    let of_others = "server-key.pem holds another key, expected the key of server-cert.pem";
-    let is_open = "server-key.pem may be read by other users (mode 0640)";
     for (key, mode, said) in [
-        (&key[..], 0o640, is_open),
-        (&key, 0o640, wanted_private),
-        (&other, 0o600, of_others),
+        (&key[..], 0o640, "server-key.pem may be read by other users (mode 0640)"),
+        (&key, 0o640, "expected a private file: chmod 600"),
+        (&other, 0o600, "server-key.pem holds another key, expected the key of server-cert.pem"),
         ("no key", 0o600, "server-key.pem holds"),
     ] {
         write_key(folder, key, mode);

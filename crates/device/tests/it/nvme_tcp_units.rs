@@ -9,8 +9,7 @@ fn the_initialization_agrees_on_digests_and_the_length_of_data() {
     for digests in 0..4 {
         let mut scene = Scene::new();
         scene.accept();
-        let most_data = 128 << 10;
-        let wanted = Unit::Initialized { digests, most_data };
+        let wanted = Unit::Initialized { digests, most_data: 128 << 10 };
         assert_eq!(scene.send(0, &initialize(0, digests)), [wanted]);
     }
 }
@@ -23,11 +22,7 @@ fn units_that_must_not_be_end_the_connection_and_say_why() {
         bytes[at] = value;
         bytes
     };
-    let long = {
-        let mut bytes = with(6, 1);
-        bytes.resize(72 + (1 << 16), 0);
-        bytes
-    };
+    let long = [with(6, 1), vec![0; 1 << 16]].concat();
     let cases = [
         (with(0, 5), 1, 0),    // a response from a host
         (with(0, 77), 1, 0),   // no such type
@@ -41,8 +36,7 @@ fn units_that_must_not_be_end_the_connection_and_say_why() {
     ];
     for (bytes, status, about) in cases {
         let mut scene = Scene::connected();
-        let end = end_of(&scene.send(1, &bytes));
-        assert_eq!(end, (status, about), "{:?}", &bytes[..8]);
+        assert_eq!(end_of(&scene.send(1, &bytes)), (status, about), "{:?}", &bytes[..8]);
         assert_eq!(scene.all[1].then, Then::Ends(End::Now));
     }
 }
@@ -62,8 +56,7 @@ fn nothing_but_an_initialization_may_come_first_and_it_has_to_be_possible() {
 #[test]
 fn a_host_that_ends_the_connection_gets_no_answer() {
     let mut scene = Scene::connected();
-    let end = unit(2, 0, &[0; 16], &[0; 24], (false, false));
-    assert_eq!(scene.send(1, &end), []);
+    assert_eq!(scene.send(1, &unit(2, 0, &[0; 16], &[0; 24], (false, false))), []);
     assert_eq!(scene.all[1].then, Then::Ends(End::Now));
 }
 
@@ -87,8 +80,7 @@ fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
 fn connect_refuses_what_it_does_not_have_and_says_where() {
     let (in_data, any) = (1 << 16, 0xffff);
     let (admin, io) = (connect(0, 32, 0), connect(1, 32, 0));
-    let long = "h".repeat(224);
-    let data = |controller, subsystem, host| connect_data(controller, subsystem, host);
+    let (long, data) = ("h".repeat(224), connect_data);
     let cases = [
         (admin, data(any, "nqn.other", HOST), 0x182, 256 | in_data),
         (admin, data(5, NAME, HOST), 0x182, 16 | in_data),
@@ -107,8 +99,7 @@ fn connect_refuses_what_it_does_not_have_and_says_where() {
     scene.io(2, 32);
     for (entry, data, status, expected) in cases {
         let at = scene.open();
-        let came = scene.ask_with(at, entry, &data);
-        assert_eq!(came, (vain(status), expected));
+        assert_eq!(scene.ask_with(at, entry, &data), (vain(status), expected));
     }
     let at = scene.open();
     // Nothing but Connect comes first.
@@ -123,8 +114,7 @@ fn more_hosts_than_controllers_are_refused_until_one_leaves() {
     }
     let at = scene.open();
     let data = connect_data(0xffff, NAME, HOST);
-    let refused = scene.ask_with(at, connect(0, 32, 0), &data).0;
-    assert_eq!(refused, 0x4181);
+    assert_eq!(scene.ask_with(at, connect(0, 32, 0), &data).0, 0x4181);
     scene.close(3);
     assert_eq!(scene.ask_with(at, connect(0, 32, 0), &data), (0, 4));
 }

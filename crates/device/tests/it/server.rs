@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::served::{Reach, ServedDrive, ask_raw, options, read, read_of, write, write_of};
+use crate::served::{Reach, ServedDrive, ask, options, read, read_of, write, write_of};
 use ioassay_device::client::nvme_tcp::{Queue, Settings};
 use ioassay_device::client::{Initiator, Request, vfio_user};
 use ioassay_device::server::{Options, serve};
@@ -21,7 +21,7 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
         "calibrate": true,
         "idle_ms": 1,
     }));
-    let path = Path::new(&drive.transports[0].address);
+    let path = Path::new(&drive.ready.transports[0].address);
     assert!(path.ends_with("cntrl"));
     let connect = || vfio_user::connect(path, &vfio_user::Settings::default());
     let (mut admin, mut queue) = connect().expect("a device");
@@ -45,16 +45,15 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 #[test]
 fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() {
     let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "buffer": 1 << 20}}));
-    assert_eq!(drive.policy, "lru");
-    assert_eq!(drive.buffer_pages, 256);
+    assert_eq!((&drive.ready.policy[..], drive.ready.buffer_pages), ("lru", 256));
     let (mut client, mut other) = (drive.client(""), drive.client(""));
     write(&mut client, 0, 1);
     client.call(Request::Flush).expect("a flush");
     write(&mut client, 0, 2);
     write(&mut client, 1, 2);
     assert_eq!(read(&mut client, 0), 2);
-    let answer = drive.ask(&json!({"request": "power-cut", "keep_connections": true}));
-    assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
+    let cut = json!({"request": "power-cut", "keep_connections": true});
+    assert_eq!(drive.ask(&cut), json!({"ok": true, "lost_pages": 2}));
     assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
     let stats = &drive.ask(&json!({"request": "stats", "buckets": true}))["stats"];
     assert_eq!(stats["power_cuts"], 1);
@@ -62,8 +61,7 @@ fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() 
     assert_eq!(stats["ways"][0]["connections"], 2);
     assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
     assert_eq!(drive.ask(&json!({"request": "reset-stats"})), json!({"ok": true}));
-    let stats = drive.statistics();
-    assert_eq!(stats["writes"]["commands"], 0);
+    assert_eq!(drive.statistics()["writes"]["commands"], 0);
     write(&mut client, 2, 3);
     assert_eq!(drive.ask(&json!({"request": "power-cut"})), json!({"ok": true, "lost_pages": 1}));
     for client in [&mut client, &mut other] {
@@ -76,10 +74,9 @@ fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() 
 
 #[test]
 fn the_floor_is_measured_and_taken_off() {
-    let policy = json!({"policy": "lru", "buffer": 1 << 20});
-    let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
-    let transport = &drive.transports[0];
-    let kinds: Vec<&str> = drive.warnings.iter().map(|warning| warning.kind).collect();
+    let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": {"policy": "lru", "buffer": 1 << 20}}));
+    let transport = &drive.ready.transports[0];
+    let kinds: Vec<&str> = drive.ready.warnings.iter().map(|warning| warning.kind).collect();
     match transport.floor_ns {
         // 1.9 microseconds over the channel are less than a way through sockets takes.
         Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
@@ -118,7 +115,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         b"\xff\xfe\x00\n",
         "[".repeat(70_000).as_bytes(),
     ] {
-        assert_eq!(ask_raw(path, bytes)["ok"], false, "{bytes:?}");
+        assert_eq!(ask(path, bytes)["ok"], false, "{bytes:?}");
     }
     // Clients that say nothing take no place for long: further ones are turned away, not queued.
     let silent: Vec<UnixStream> = (0..40).map_while(|_| UnixStream::connect(path).ok()).collect();
@@ -139,17 +136,12 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
 #[test]
 fn what_cannot_be_served_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
-    let message = |options: Value| {
-        let options: Options = serde_json::from_value(options).expect("options");
-        serve(&options, |_| panic!("it is served")).map(|_| ()).expect_err("an error").to_string()
-    };
-    let file = folder.path().join("backing");
-    let place = folder.path().display().to_string();
+    let (file, place) = (folder.path().join("backing"), folder.path().display().to_string());
     for row in include_str!("wrong_options.tsv").lines().skip(1) {
         let (options, wanted) = row.split_once('\t').expect("a row");
-        let options = options.replace("FOLDER", &place);
-        let seen = message(serde_json::from_str(&options).expect("JSON"));
-        assert!(seen.contains(wanted), "{options}: {seen}");
+        let options: Options = serde_json::from_str(&options.replace("FOLDER", &place)).expect("options");
+        let seen = serve(&options, |_| panic!("it is served")).expect_err("an error").to_string();
+        assert!(seen.contains(wanted), "{row}: {seen}");
         // No file is left of a drive that was never served.
         assert!(!file.exists() || wanted == "pin is 1000");
     }
@@ -160,14 +152,13 @@ fn what_cannot_be_served_is_said() {
 fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike() {
     let swift = json!({"elements": 4, "planes": 1, "dies": 1, "read_us": 0, "program_us": 0, "erase_us": 0});
     let drives = [0.0, 1.0, 1.0].map(|share| {
-        let options = json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20});
-        let drive = ServedDrive::start(&options);
+        let drive = ServedDrive::start(&json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20}));
         let mut client = drive.client("");
         for step in 0..2000 {
             write(&mut client, step * 15_973 % (128 << 8), 1);
         }
         let flash = drive.statistics()["flash"].clone();
-        let before = drive.preconditioned.clone();
+        let before = drive.ready.preconditioned.clone();
         drop(client);
         drive.stop();
         (before, flash)
@@ -178,8 +169,7 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
     let settled = before.as_ref().expect("it was asked for");
     assert!(settled.settled && settled.rounds >= 3 && settled.written_pages > 128 << 8);
     assert_eq!(old["written_pages"], 2000, "its own writes are not counted");
-    let is_amplified = old["write_amplification"].as_f64() > Some(1.2);
-    assert!(is_amplified, "{old}, before: {settled:?}");
+    assert!(old["write_amplification"].as_f64() > Some(1.2), "{old}, before: {settled:?}");
     assert_eq!((before, old), again);
 }
 
@@ -211,9 +201,7 @@ fn zoned(file: &Path, changes: &Value) -> Value {
         "zones": {"zone_bytes": ZONE, "capacity_bytes": ZONE / 2, "open": 4},
         "backing_file": file,
     });
-    for (key, value) in changes.as_object().expect("an object") {
-        zoned[key] = value.clone();
-    }
+    zoned.as_object_mut().expect("an object").extend(changes.as_object().expect("an object").clone());
     zoned
 }
 
@@ -234,8 +222,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     let file = folder.path().join("file");
     let (before, after) = during(&zoned(&file, &json!({})), |queue| {
         for (offset_bytes, length) in [(ZONE, 8192), (2 * ZONE, ZONE / 2)] {
-            let data = vec![7; length as usize];
-            queue.call(write_of(offset_bytes, &data, false)).expect("it is written");
+            queue.call(write_of(offset_bytes, &vec![7; length as usize], false)).expect("it is written");
         }
     });
     let of = |zones: &Value, keys: [&str; 2]| keys.map(|key| zones[key].clone());
@@ -244,8 +231,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     // The size is that of the drive, without the table.
     let (before, _) = during(&zoned(&file, &json!({"size_bytes": null})), |queue| {
         assert_eq!(queue.size_bytes(), 16 << 20);
-        let content = queue.call(read_of(ZONE, 16384)).expect("it is read");
-        assert!(content == [[7; 8192], [0; 8192]].concat());
+        assert!(queue.call(read_of(ZONE, 16384)).expect("it is read") == [[7; 8192], [0; 8192]].concat());
     });
     assert_eq!(of(&before, ["closed", "full"]), [1, 1]);
     let plain = folder.path().join("plain");

@@ -110,8 +110,7 @@ impl Bench {
 
     pub fn with(setup: &Setup, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
-        let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX);
-        let model = model.expect("a model");
+        let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX).expect("a model");
         let read_only = backing.as_ref().is_some_and(Backing::read_only);
         let facts = DriveInfo { size_bytes: setup.size_bytes(), read_only, ..DriveInfo::default() };
         let store = Store::new(setup.size_bytes(), backing).expect("a store");
@@ -190,6 +189,14 @@ impl Bench {
         self.answers[before..].to_vec()
     }
 
+    /// The status of a command, whose data have this value where it writes, when all is done.
+    pub fn status(&mut self, op: Op, offset_bytes: u64, length_bytes: u64, value: u8) -> Status {
+        let data = vec![value; if op == Op::Write { length_bytes as usize } else { 0 }];
+        self.submit(op, offset_bytes, length_bytes, false, &data);
+        self.settle();
+        self.answers.last().expect("an answer").status
+    }
+
     /// The statuses of all that was not answered yet.
     pub fn statuses(&mut self) -> Vec<Status> {
         self.settle().iter().map(|one| one.status).collect()
@@ -202,6 +209,11 @@ impl Bench {
     pub fn content(&self) -> Vec<u8> {
         self.drive.content(0, self.drive.facts().size_bytes).to_vec()
     }
+}
+
+/// Each value, and how many bytes in a row have it.
+pub fn runs(bytes: &[u8]) -> Vec<(u8, usize)> {
+    bytes.chunk_by(|one, next| one == next).map(|run| (run[0], run.len())).collect()
 }
 
 /// Whether all bytes are this.

@@ -10,31 +10,18 @@ use std::time::Duration;
 use crate::memory_drive::{Clients, Memory};
 use ioassay_device::client::nvme;
 pub use ioassay_device::client::nvme::{ENABLED, Entry, configure, connect, property};
+use ioassay_device::client::nvme_tcp::append_unit;
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Subsystem};
 use ioassay_device::transport::socket::End;
+use ioassay_device::zones::{ZoneGeometry, Zones};
 
 pub const NAME: &str = "nqn.2016-06.io.example:drive";
 pub const HOST: &str = "nqn.2016-06.io.example:host";
 
 /// A unit: its header is `header` after the common eight bytes, and digests as asked for.
 pub fn unit(kind: u8, flags: u8, header: &[u8], data: &[u8], digests: (bool, bool)) -> Vec<u8> {
-    let header_bytes = 8 + header.len();
-    let with_digest = header_bytes + if digests.0 { 4 } else { 0 };
-    let offset = if data.is_empty() { 0 } else { with_digest };
-    let data_digest = digests.1 && !data.is_empty();
-    let whole = with_digest + data.len() + if data_digest { 4 } else { 0 };
-    let flags = flags | u8::from(digests.0) | (u8::from(data_digest) << 1);
-    let mut bytes = vec![kind, flags, header_bytes as u8, offset as u8];
-    bytes.extend_from_slice(&(whole as u32).to_le_bytes());
-    bytes.extend_from_slice(header);
-    if digests.0 {
-        let digest = crc32c::crc32c(&bytes);
-        bytes.extend_from_slice(&digest.to_le_bytes());
-    }
-    bytes.extend_from_slice(data);
-    if data_digest {
-        bytes.extend_from_slice(&crc32c::crc32c(data).to_le_bytes());
-    }
+    let mut bytes = Vec::new();
+    append_unit(&mut bytes, (kind, flags), header, data, digests);
     bytes
 }
 
@@ -178,6 +165,12 @@ pub fn copy(to: u64, sources: &[(u64, u16)]) -> (Entry, Vec<u8>) {
 /// A status that says that a retry is in vain.
 pub fn vain(status: u16) -> u16 {
     status | (1 << 14)
+}
+
+/// Zones of which few can be open, and of which three quarters can be written.
+pub fn zones(count: u32, zone_bytes: u64) -> Zones {
+    let capacity_bytes = zone_bytes / 4 * 3;
+    Zones::new(ZoneGeometry { count, zone_bytes, capacity_bytes, most_open: 2, most_active: 3, append_bytes: 8192 })
 }
 
 /// A subsystem and its hosts.

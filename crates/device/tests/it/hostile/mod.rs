@@ -14,7 +14,6 @@ use ioassay_device::command::Status;
 use ioassay_device::transport::nbd::{Certificates, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Subsystem};
 use ioassay_device::transport::socket::{Protocol, SharedMemory, Then};
-use ioassay_device::zones::{ZoneGeometry, Zones};
 
 use crate::certificates::Authority;
 use crate::host::{self, Capsule, ENABLED, Entry, NAME, Scene, nbd};
@@ -160,20 +159,13 @@ pub fn nbd(script: &[u8]) {
             0 => crowd.say(at, &hello),
             1 => {
                 let data = bytes.some(40);
-                let option = nbd::option(u32::from(bytes.next() % 13), &data);
-                crowd.say(at, &option);
+                crowd.say(at, &nbd::option(u32::from(bytes.next() % 13), &data));
             }
-            2 => {
-                let raw = bytes.some(60);
-                crowd.say(at, &raw);
-            }
+            2 => crowd.say(at, &bytes.some(60)),
             3 => crowd.answer_some(&mut bytes),
             4 if bytes.next() % 8 == 0 => crowd.reconnect(at),
             5 if bytes.next() % 8 == 0 => crowd.tick(bytes.next() % 16),
-            _ => {
-                let request = nbd_request(&mut bytes);
-                crowd.say(at, &request);
-            }
+            _ => crowd.say(at, &nbd_request(&mut bytes)),
         }
     }
     crowd.renew();
@@ -207,7 +199,7 @@ pub fn nvme_tcp(script: &[u8]) {
     let mut crowd = Clients::crowd(NvmeTcp::new(subsystem), 4);
     let first = bytes.next();
     if first & 2 != 0 {
-        crowd.drive.zones = Some(zones());
+        crowd.drive.zones = Some(host::zones(8, SIZE_BYTES / 8));
     }
     if first & 1 == 0 {
         associate(&mut crowd);
@@ -233,10 +225,7 @@ pub fn nvme_tcp(script: &[u8]) {
                 let entry = host::configure(bytes.pick(&[ENABLED, 0, shutdown, 7, all_sets]));
                 crowd.say(at, &entry.capsule(&[], digests));
             }
-            3 => {
-                let raw = bytes.some(80);
-                crowd.say(at, &raw);
-            }
+            3 => crowd.say(at, &bytes.some(80)),
             4 => crowd.answer_some(&mut bytes),
             5 if bytes.next() % 8 == 0 => crowd.reconnect(at),
             6 if bytes.next() % 4 == 0 => crowd.tick(bytes.next() % 16),
@@ -244,8 +233,7 @@ pub fn nvme_tcp(script: &[u8]) {
                 let mut header = bytes.some(20);
                 header.resize(16, 0);
                 let kind = bytes.pick(&[0, 2, 3, 4, 6, 6, 6, 7, 9, 200]);
-                let unit = host::unit(kind, bytes.next(), &header, &bytes.some(64), digests);
-                crowd.say(at, &unit);
+                crowd.say(at, &host::unit(kind, bytes.next(), &header, &bytes.some(64), digests));
             }
             8 => crowd.say(at, &asked_data(&mut bytes)),
             10 => {
@@ -262,10 +250,7 @@ pub fn nvme_tcp(script: &[u8]) {
                 let worn = u32::from(bytes.next() % 8);
                 crowd.drive.zones.as_mut().map(|zones| zones.wear_out(worn));
             }
-            _ => {
-                let capsule = any_command(&mut bytes, digests);
-                crowd.say(at, &capsule);
-            }
+            _ => crowd.say(at, &any_command(&mut bytes, digests)),
         }
     }
     crowd.renew();
@@ -276,22 +261,7 @@ pub fn nvme_tcp(script: &[u8]) {
     }
     associate(&mut crowd);
     crowd.output(1);
-    let read = Entry::new(2, 5).blocks(1, 2).pointer(0x5a, 0, 1024);
-    crowd.say(1, &read.alone());
-    let data = host::fetched(&host::units(&crowd.output(1)));
-    assert_eq!(data.expect("data").len(), 1024);
-}
-
-/// Eight zones, of which few can be open.
-fn zones() -> Zones {
-    Zones::new(ZoneGeometry {
-        count: 8,
-        zone_bytes: SIZE_BYTES / 8,
-        capacity_bytes: SIZE_BYTES / 8 - 2048,
-        most_open: 2,
-        most_active: 3,
-        append_bytes: 8192,
-    })
+    assert_eq!(crowd.fetch(1, &host::read(5, 1, 2)).expect("data").len(), 1024);
 }
 
 /// An admin queue and an I/O queue that do everything right.
@@ -319,12 +289,10 @@ fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
         .pick(&[0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff, 0x19, 0x79, 0x79, 0x7a, 0x7d, 0x7d]);
     let id = bytes.pick(&[0, 1, 2, 3, 700, 65535]);
     let mut entry = Entry::new(opcode, id).namespace(bytes.pick(&[1, 1, 1, 0, 2, u32::MAX]));
-    let words = [0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002];
-    entry = entry.word(10, bytes.pick(&words));
+    entry = entry.word(10, bytes.pick(&[0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002]));
     if opcode >= 0x79 {
         entry = entry.word(10, bytes.pick(&[0, 16, 32, 48, 64, 80, 96, 112, 5, 128]));
-        let (low, high) = (u32::from(bytes.two()), u32::from(bytes.next() & 1));
-        entry = entry.word(13, low | (high << 16));
+        entry = entry.word(13, u32::from(bytes.two()) | (u32::from(bytes.next() & 1) << 16));
     }
     entry = entry.word(11, bytes.pick(&[0, 0, 0, 4, 0x14, u32::MAX]));
     let blocks = bytes.pick(&[1u32, 2, 16, 64, 128, 65536]);
@@ -336,9 +304,6 @@ fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
     if bytes.next() % 8 == 0 {
         entry.0[usize::from(bytes.next()) % 64] = bytes.next();
     }
-    let mut data = Vec::new();
-    if in_capsule && length <= 8192 {
-        data.resize(length as usize, bytes.next());
-    }
-    entry.capsule(&data, digests)
+    let length = if in_capsule && length <= 8192 { length as usize } else { 0 };
+    entry.capsule(&vec![bytes.next(); length], digests)
 }

@@ -178,10 +178,7 @@ pub fn fuse(script: &[u8]) {
     while !bytes.is_over() {
         match bytes.next() % 12 {
             0 => drop(file.receive(&bytes.some(120))),
-            1 => {
-                let body = bytes.some(120);
-                file.send(u32::from(bytes.next() % 60), &body);
-            }
+            1 => drop(file.send(u32::from(bytes.next() % 60), &bytes.some(120))),
             2 => {
                 let mut broken = request(u32::from(bytes.next() % 60), 7, &bytes.some(60));
                 let length: u32 = bytes.pick(&[0, 39, 40, 41, 80, u32::MAX]);
@@ -190,11 +187,8 @@ pub fn fuse(script: &[u8]) {
             }
             3 | 4 => {
                 let number = usize::from(bytes.next()) % file.drive.due.len().max(1);
-                let ends = match bytes.next() % 8 {
-                    7 => bytes.pick(&FAILURES),
-                    _ => Status::Done,
-                };
-                file.answer(number, ends);
+                let status = if bytes.next() % 8 == 7 { bytes.pick(&FAILURES) } else { Status::Done };
+                file.answer(number, status);
             }
             5 if bytes.next() % 16 == 0 => file.drive.facts.read_only ^= true,
             6 => greet(&mut file, &mut bytes),
@@ -216,20 +210,14 @@ fn place(bytes: &mut Bytes<'_>) -> u64 {
 }
 
 fn read_or_write(file: &mut File, bytes: &mut Bytes<'_>) {
-    let offset = match bytes.next() {
-        255 => u64::MAX - 3,
-        _ => place(bytes),
-    };
+    let offset = if bytes.next() == 255 { u64::MAX - 3 } else { place(bytes) };
     let length = u32::from(bytes.next()) * bytes.pick(&[0, 1, 7, 512, 4096, 1 << 24]);
     let flags = bytes.pick(&[0, 0o10_000, u32::MAX]);
     if bytes.next() % 2 == 0 {
         file.send(READ, &transfer(offset, length, flags, &[]));
         return;
     }
-    let sent = match bytes.next() % 8 {
-        0 => bytes.next().into(),
-        _ => length,
-    };
+    let sent = if bytes.next() % 8 == 0 { bytes.next().into() } else { length };
     let data = vec![bytes.next(); sent.min(1 << 16) as usize];
     file.send(WRITE, &transfer(offset, length, flags, &data));
 }
@@ -243,10 +231,8 @@ fn allocate(file: &mut File, bytes: &mut Bytes<'_>) {
 }
 
 fn greet(file: &mut File, bytes: &mut Bytes<'_>) {
-    let versions = [bytes.pick(&[7, 7, 7, 6, 8]), bytes.next().into()];
-    let numbers = [versions, [bytes.four(), bytes.four()]].concat();
-    let body: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
-    if let Some((0, greeting)) = file.send(26, &body) {
+    let numbers = [bytes.pick(&[7, 7, 7, 6, 8]), bytes.next().into(), bytes.four(), bytes.four()];
+    if let Some((0, greeting)) = file.send(26, &numbers.map(u32::to_ne_bytes).concat()) {
         assert_eq!(greeting.len(), 64);
     }
 }

@@ -45,7 +45,7 @@ impl Client {
     /// Sends a message with this number of descriptors of its memory: the reply, where the client is still there.
     fn send(&mut self, command: u16, body: &[u8], files: usize, drive: &mut Memory) -> Option<Message> {
         let message = vfio_user::message(1, command, body);
-        let file = |_| self.memory.file().try_clone_to_owned().expect("a descriptor");
+        let file = |_| self.memory.file.try_clone().expect("a descriptor");
         let descriptors = (0..files).map(file).collect();
         let reply = self.device.receive(&message, descriptors, drive).ok()??;
         assert!(reply.bytes.len() <= 16 + 16 + 4096);
@@ -99,10 +99,7 @@ impl Client {
 }
 
 fn answer(client: &mut Client, drive: &mut Memory, most: usize) {
-    for _ in 0..most {
-        let Some(answer) = drive.due.pop_front() else {
-            break;
-        };
+    for answer in drive.due.drain(..most.min(drive.due.len())).collect::<Vec<_>>() {
         client.device.answer(&answer, drive);
     }
 }
@@ -134,45 +131,26 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
     match bytes.next() % 15 {
         0 => {
             let (command, descriptors) = (u16::from(bytes.next() % 20), bytes.next() % 4);
-            let body = bytes.some(64);
-            client.send(command, &body, descriptors.into(), drive);
+            client.send(command, &bytes.some(64), descriptors.into(), drive);
         }
         1 => {
             let at = bytes.pick(&[0x0c, 0x10, 0x14, 0x20, 0x24, 0x28, 0x2c, 0x30, 0x34, 0x38]);
-            let value = bytes.four();
-            client.write(0, at, &value.to_le_bytes(), drive);
+            client.write(0, at, &bytes.four().to_le_bytes(), drive);
         }
-        2 => {
-            let (at, data) = (u64::from(bytes.two() % 300), bytes.some(8));
-            client.write(7, at, &data, drive);
-        }
+        2 => client.write(7, u64::from(bytes.two() % 300), &bytes.some(8), drive),
         3 => {
             let (queue, value) = (u64::from(bytes.next() % 70), bytes.four());
             let value = value % bytes.pick(&[4, 16, 17, 2000, u32::MAX]);
             client.write(0, 0x1000 + 4 * queue, &value.to_le_bytes(), drive);
         }
-        4 => {
-            let at = usize::from(bytes.two()) * 4;
-            let data = bytes.some(64);
-            client.memory.write(at, &data);
-        }
-        5 | 6 => {
-            let entry = command(bytes, &[0, 1, 2, 4, 5, 6, 8, 9, 0x0a, 0x0c, 0x18, 0x7f]);
-            client.place(0, &entry, drive);
-        }
+        4 => client.memory.write(usize::from(bytes.two()) * 4, &bytes.some(64)),
+        5 | 6 => client.place(0, &command(bytes, &[0, 1, 2, 4, 5, 6, 8, 9, 0x0a, 0x0c, 0x18, 0x7f]), drive),
         7 | 8 => {
             let entry = command(bytes, &[0, 1, 1, 2, 2, 5, 8, 9, 0x0c, 0x19, 0x55]);
-            let queue = u16::from(bytes.next() % 3) + 1;
-            client.place(queue, &entry, drive);
+            client.place(u16::from(bytes.next() % 3) + 1, &entry, drive);
         }
-        9 => {
-            let most = usize::from(bytes.next());
-            answer(client, drive, most);
-        }
-        10 => {
-            let queue = u16::from(bytes.next() % 3) + 1;
-            client.create_queues(queue, drive);
-        }
+        9 => answer(client, drive, bytes.next().into()),
+        10 => client.create_queues(u16::from(bytes.next() % 3) + 1, drive),
         11 => client.enable(drive),
         12 => {
             let (page, length) = (u64::from(bytes.next()), u64::from(bytes.next()) * 4096);
@@ -187,7 +165,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
             0 => leave(client, drive),
             1 => client.device.tick(drive),
             2 => {
-                let file = File::from(client.memory.file().try_clone_to_owned().expect("a file"));
+                let file = File::from(client.memory.file.try_clone().expect("a file"));
                 let _ = file.set_len(u64::from(bytes.next()) * 4096);
             }
             _ => drive.status = bytes.pick(&STATUSES),
@@ -195,8 +173,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
         _ => {}
     }
     // A client whose memory is gone is left.
-    let polled = client.device.poll(drive).and(client.device.signal());
-    if polled.is_err() {
+    if client.device.poll(drive).and(client.device.signal()).is_err() {
         leave(client, drive);
     }
 }
@@ -210,20 +187,18 @@ fn command(bytes: &mut Bytes<'_>, opcodes: &[u8]) -> Entry {
     let namespace = bytes.pick(&[1, 1, 0, u32::MAX, 2]);
     let mut page = || {
         let place = u64::from(bytes.two()) * 16;
-        let base = bytes.pick(&[ADDRESS, ADDRESS, 0, u64::MAX - 0xffff]);
-        base.wrapping_add(place)
+        bytes.pick(&[ADDRESS, ADDRESS, 0, u64::MAX - 0xffff]).wrapping_add(place)
     };
-    let mut entry = Entry::new(opcode, id).namespace(namespace).pages((page(), page()));
-    for number in 10..13 {
+    let entry = Entry::new(opcode, id).namespace(namespace).pages((page(), page()));
+    (10..13).fold(entry, |entry, number| {
         let word = match bytes.next() % 4 {
             0 => 0,
             1 => bytes.next().into(),
             2 => bytes.two().into(),
             _ => bytes.four(),
         };
-        entry = entry.word(number, word);
-    }
-    entry
+        entry.word(number, word)
+    })
 }
 
 /// Enables the controller and asks it what it is.
@@ -234,8 +209,7 @@ fn behaves(client: &mut Client, drive: &mut Memory) {
     let entry = Entry::new(6, 77).pages((ADDRESS + 0x8000, 0)).word(10, 1);
     client.place(0, &entry, drive);
     assert!(client.device.poll(drive).is_ok());
-    let state = client.read(0, 0x1c, 4, drive).expect("registers");
-    assert_eq!(state, [1, 0, 0, 0]);
+    assert_eq!(client.read(0, 0x1c, 4, drive).expect("registers"), [1, 0, 0, 0]);
     let mut completion = [0; 16];
     client.memory.read(0x1000, &mut completion);
     assert_eq!((completion[12], completion[14]), (77, 1));

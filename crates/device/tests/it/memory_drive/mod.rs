@@ -40,10 +40,9 @@ impl Memory {
             model: "ioassay memory".into(),
             ..DriveInfo::default()
         };
-        let bytes = vec![0; size_bytes as usize];
         Self {
             facts,
-            bytes,
+            bytes: vec![0; size_bytes as usize],
             namespaces: None,
             due: VecDeque::new(),
             seen: Vec::new(),

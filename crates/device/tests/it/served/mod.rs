@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::ops::Deref;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -57,8 +56,9 @@ impl ServedDrive {
     /// Stops it. Its folder, in which no socket is left, stays until the caller drops it.
     pub fn stop(self) -> (Summary, TempDir) {
         stop(&self.ready);
+        let summary = self.thread.join().expect("no panic").expect("a clean end");
         check_left(&self.folder);
-        (self.thread.join().expect("no panic").expect("a clean end"), self.folder)
+        (summary, self.folder)
     }
 }
 
@@ -78,23 +78,21 @@ pub fn check_left(folder: &TempDir) {
     }
 }
 
-impl Deref for ServedDrive {
-    type Target = Ready;
-
-    fn deref(&self) -> &Ready {
-        &self.ready
-    }
-}
-
 /// How tests reach a drive, as its report says when it is ready.
 pub trait Reach {
-    fn transport(&self, name: &str) -> &TransportReport;
+    fn report(&self) -> &Ready;
+
+    fn transport(&self, name: &str) -> &TransportReport {
+        self.report().transports.iter().find(|transport| transport.transport == name).expect("a transport")
+    }
 
     /// Its control socket.
-    fn socket(&self) -> &Path;
+    fn socket(&self) -> &Path {
+        self.report().stats.as_deref().expect("a control socket")
+    }
 
     fn ask(&self, request: &Value) -> Value {
-        ask(self.socket(), request)
+        ask(self.socket(), format!("{request}\n").as_bytes())
     }
 
     fn statistics(&self) -> Value {
@@ -114,22 +112,21 @@ pub trait Reach {
         let mut admin = Admin::connect(&endpoint(&transport.address), name, settings).expect("a host");
         admin.enable().expect("a controller");
         admin.ask_for_queues(N as u16).expect("queues");
-        let mut number = 0;
-        let queues = namespaces.map(|id| {
-            number += 1;
-            admin.queue_of(number, id).expect("a queue")
-        });
+        let mut numbers = 1..;
+        let queues = namespaces.map(|id| admin.queue_of(numbers.next().expect("a number"), id).expect("a queue"));
         (admin, queues)
     }
 }
 
 impl Reach for Ready {
-    fn transport(&self, name: &str) -> &TransportReport {
-        self.transports.iter().find(|transport| transport.transport == name).expect("a transport")
+    fn report(&self) -> &Ready {
+        self
     }
+}
 
-    fn socket(&self) -> &Path {
-        self.stats.as_deref().expect("a control socket")
+impl Reach for ServedDrive {
+    fn report(&self) -> &Ready {
+        &self.ready
     }
 }
 
@@ -143,16 +140,11 @@ pub fn spawn<R: Send + 'static, T: Send + 'static>(
 }
 
 /// What a drive answers over its socket.
-pub fn ask(path: &Path, request: &Value) -> Value {
-    ask_raw(path, format!("{request}\n").as_bytes())
-}
-
-pub fn ask_raw(path: &Path, bytes: &[u8]) -> Value {
+pub fn ask(path: &Path, bytes: &[u8]) -> Value {
     let mut stream = UnixStream::connect(path).expect("a socket");
     stream.write_all(bytes).expect("a listener");
     let mut line = String::new();
-    let answer = BufReader::new(stream).read_line(&mut line);
-    answer.expect("an answer");
+    BufReader::new(stream).read_line(&mut line).expect("an answer");
     serde_json::from_str(&line).expect("JSON")
 }
 
@@ -188,13 +180,8 @@ pub fn read_what_they_wrote(clients: u64, connect: impl Fn(u64) -> Client) {
         for number in 0..clients {
             let mut client = connect(number);
             scope.spawn(move || {
-                for turn in 0..50 {
-                    let offset_bytes = (number << 21) + turn * 512;
-                    let data = vec![(number * 31 + turn + 1) as u8; 512 * (turn as usize * 7 + 1)];
-                    client.call(write_of(offset_bytes, &data, false)).expect("a write");
-                    let read = client.call(read_of(offset_bytes, data.len() as u32)).expect("a read");
-                    assert!(read == data, "client {number}, turn {turn}");
-                }
+                let range = |turn: u64| ((number << 21) + turn * 512, 512 * (turn as u32 * 7 + 1));
+                read_what_it_wrote(&mut client, &(0..50).map(range).collect::<Vec<_>>());
                 client.disconnect().expect("an open connection");
             });
         }
@@ -204,7 +191,7 @@ pub fn read_what_they_wrote(clients: u64, connect: impl Fn(u64) -> Client) {
 /// Ranges of many lengths are read as they were written.
 pub fn read_what_it_wrote(queue: &mut impl Initiator, ranges: &[(u64, u32)]) {
     for &(at, length) in ranges {
-        let data: Vec<u8> = (0..length).map(|byte| (byte / 7 + length) as u8).collect();
+        let data: Vec<u8> = (0..length).map(|byte| (byte / 7 + length + (at >> 21) as u32) as u8).collect();
         queue.call(write_of(at, &data, false)).expect("a write");
         assert!(queue.call(read_of(at, length)).expect("a read") == data, "{length} bytes at {at}");
     }
