@@ -1,7 +1,7 @@
 //! Messages as hosts make them, by hand, so that tests can make them wrong: units of NVMe over TCP with the hosts that
 //! send them, and those of NBD in a module of its own.
 
-#![allow(dead_code)] // each test file uses what it needs
+#![allow(dead_code, unused_imports)] // tests and fuzz targets use what they need
 
 pub mod nbd;
 
