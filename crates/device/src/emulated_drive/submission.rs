@@ -6,7 +6,6 @@ use ioassay_block::Kind;
 
 use super::EmulatedDrive;
 use crate::command::{Command, Op, Status};
-use crate::model::Model;
 
 impl EmulatedDrive {
     /// Carries a command out as far as it can be at once; what is left are its parts.
@@ -75,8 +74,9 @@ impl EmulatedDrive {
         self.store.load_ends(offset, length)?;
         let modelled = self.model.is_some() && self.fixed_latency_ps.is_none();
         if modelled {
-            let pages = self.pages_of(range);
-            self.store.load(pages.0, pages.1)?;
+            let pages = self.pages(range);
+            let (from, (last, bytes)) = (self.page(pages.start).0, self.page(pages.end - 1));
+            self.store.load(from, last + bytes - from)?;
         }
         if let Some(request) = self.submit_part(slot, Kind::Write, range, fua, now_ps)? {
             for page in self.pages(range) {
@@ -94,7 +94,7 @@ impl EmulatedDrive {
     }
 
     pub(super) fn page_bytes(&self) -> u64 {
-        self.model.as_ref().map_or(4096, Model::page_bytes)
+        self.model.as_ref().map_or(4096, |model| model.page_bytes)
     }
 
     /// Numbers of the model's pages that a range touches.
@@ -108,14 +108,5 @@ impl EmulatedDrive {
         let page_bytes = self.page_bytes();
         let from = u64::from(page) * page_bytes;
         (from, page_bytes.min(self.facts.size_bytes - from))
-    }
-
-    /// The range of whole pages that a range touches.
-    fn pages_of(&self, range: (u64, u64)) -> (u64, u64) {
-        let pages = self.pages(range);
-        let page_bytes = self.page_bytes();
-        let from = u64::from(pages.start) * page_bytes;
-        let end = (u64::from(pages.end) * page_bytes).min(self.facts.size_bytes);
-        (from, end - from)
     }
 }

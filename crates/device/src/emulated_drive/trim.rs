@@ -35,11 +35,10 @@ impl EmulatedDrive {
         if first >= last {
             return self.write(slot, range, None, fua, now_ps);
         }
-        if offset < first {
-            self.write(slot, (offset, first - offset), None, fua, now_ps)?;
-        }
-        if last < end {
-            self.write(slot, (last, end - last), None, fua, now_ps)?;
+        for part in [(offset, first - offset), (last, end - last)] {
+            if part.1 > 0 {
+                self.write(slot, part, None, fua, now_ps)?;
+            }
         }
         let mut rest = PendingTrim { slot, from: first, end: last };
         if self.trims.is_empty() && self.trim_budget_bytes > 0 {

@@ -23,7 +23,7 @@ use bits::Bits;
 const UNIT_BYTES: u64 = 4096;
 
 pub struct Store {
-    present: Content,
+    pub present: Content,
     backing: Option<Backing>,
     /// Units in memory; without a backing file all are.
     loaded: Bits,
@@ -52,16 +52,6 @@ impl Store {
             dirty: BTreeSet::new(),
             size_bytes,
         })
-    }
-
-    /// Memory is granted in large pages; see [`Content::grant_large_pages`].
-    pub fn grant_large_pages(&mut self) {
-        self.present.grant_large_pages();
-    }
-
-    /// All memory is granted now; see [`Content::grant`].
-    pub fn grant(&mut self) -> Result<(), Error> {
-        self.present.grant()
     }
 
     pub fn backing(&self) -> Option<&Backing> {

@@ -131,7 +131,7 @@ fn exercise(bench: &mut Bench, setup: &Setup, seed: u64, steps: u32) -> Result<(
     bench.settle();
     bench.flush();
     bench.settle();
-    prop_assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
+    prop_assert_eq!(bench.drive.report().volatile_pages, 0);
     Ok(())
 }
 
@@ -258,7 +258,7 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
     bench.write(0, &[2; 4096]);
     assert_eq!(bench.settle()[0].status, Status::Done);
     assert_eq!(bench.content()[0], 2);
-    let state = bench.drive.snapshot().state;
+    let state = bench.drive.report();
     assert_eq!((state.power_cuts, state.lost_pages), (1, 1));
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -56,8 +56,8 @@ impl Connection {
     }
 
     /// The descriptor to be waited for.
-    pub fn descriptor(&self) -> RawFd {
-        self.stream.as_raw_fd()
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// The next message, if it is there as a whole. Only the bytes of one message are read at a time, so that
