@@ -46,13 +46,7 @@ impl Syncer {
     /// Waits until all that was written is durable, and ends the thread.
     pub fn finish(&mut self) -> Result<(), Status> {
         self.wanted.take().map(|wanted| wanted.send(LAST));
-        let mut ended = Err(Status::Failed);
-        while let Ok((ticket, of_ticket)) = self.done.recv() {
-            if ticket == LAST {
-                ended = of_ticket;
-            }
-        }
-        ended
+        self.done.iter().find(|(ticket, _)| *ticket == LAST).map_or(Err(Status::Failed), |(_, ended)| ended)
     }
 
     /// The next ticket whose sync has ended, and its result.
