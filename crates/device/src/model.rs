@@ -87,11 +87,11 @@ impl Model {
             alone.submit(at_ps, &Request { at_ns: 0, offset_bytes: 0, length_bytes, device: 0, kind })?;
             let mut events = Vec::new();
             alone.advance_to(u64::MAX - 1, &mut events)?;
-            let completions = events.iter().filter_map(|event| match event {
+            let completion = events.iter().rev().find_map(|event| match event {
                 Event::Complete { at_ps, .. } => Some(*at_ps),
                 _ => None,
             });
-            Ok(completions.last().unwrap_or(0))
+            Ok(completion.unwrap_or(0))
         };
         let read_ps = completion_ps(Kind::Read, 0)?;
         let has_inline_buffer = self.simulation.buffer_capacity_pages() > 0 && spec.controller.is_none();

@@ -8,7 +8,7 @@
 //!
 //! A page is one of the model's. Trims are durable at once, as they are in the model.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -58,7 +58,7 @@ struct Version {
 }
 
 /// The versions of a page that is not entirely in flash, from the oldest to the newest: the durable one first.
-type Versions = VecDeque<Version>;
+type Versions = Vec<Version>;
 
 /// Copies of pages that are kept for reuse.
 #[derive(Debug, Default)]
@@ -86,9 +86,8 @@ impl Copies {
 
     /// Removes the version in the buffer, which is not to become durable.
     fn remove_buffered(&mut self, versions: &mut Versions) {
-        let place = versions.iter().position(|version| version.stage == Stage::Buffered);
-        if let Some(mut version) = place.and_then(|place| versions.remove(place)) {
-            self.replace(&mut version.content, PageContent::Dead);
+        if let Some(place) = versions.iter().position(|version| version.stage == Stage::Buffered) {
+            self.replace(&mut versions.remove(place).content, PageContent::Dead);
         }
     }
 }
@@ -108,15 +107,12 @@ impl WriteCache {
     /// A request is about to write a page, whose present content is `present`.
     pub fn write(&mut self, page: u32, request: u64, present: &[u8]) {
         let copy = self.copies.copy(present);
-        let version = |request, stage| Version { request, stage, content: PageContent::Present };
         let versions = self.pages.entry(page).or_default();
-        if versions.is_empty() {
-            versions.push_back(version(NO_REQUEST, Stage::Durable));
+        match versions.iter_mut().rev().find(|version| version.content == PageContent::Present) {
+            Some(newest) => newest.content = copy,
+            None => versions.insert(0, Version { request: NO_REQUEST, stage: Stage::Durable, content: copy }),
         }
-        if let Some(newest) = versions.iter_mut().rev().find(|version| version.content == PageContent::Present) {
-            newest.content = copy;
-        }
-        versions.push_back(version(request, Stage::Transferring));
+        versions.push(Version { request, stage: Stage::Transferring, content: PageContent::Present });
     }
 
     /// Pages are discarded: their zeroes are durable, and versions on their way are dead.
@@ -124,7 +120,7 @@ impl WriteCache {
         let copies = &mut self.copies;
         let mut trim = |versions: &mut Versions| {
             copies.replace(&mut versions[0].content, PageContent::Present);
-            versions.range_mut(1..).for_each(|version| copies.replace(&mut version.content, PageContent::Dead));
+            versions[1..].iter_mut().for_each(|version| copies.replace(&mut version.content, PageContent::Dead));
         };
         if pages.len() <= self.pages.len() {
             pages.for_each(|page| self.pages.get_mut(&page).map_or((), &mut trim));
@@ -145,9 +141,9 @@ impl WriteCache {
 
     /// The buffer dropped a page.
     pub fn on_dropped(&mut self, page: u32) {
-        if let Some(versions) = self.pages.get_mut(&page) {
-            self.copies.remove_buffered(versions);
-            self.remove_if_durable(page);
+        if let Entry::Occupied(mut versions) = self.pages.entry(page) {
+            self.copies.remove_buffered(versions.get_mut());
+            remove_if_durable(versions);
         }
     }
 
@@ -166,22 +162,24 @@ impl WriteCache {
     /// A page is programmed: its content is durable, unless a newer version is durable already. Calls `keep` with the
     /// content, or with `None` for the present one, which is in the store.
     pub fn on_programmed(&mut self, page: u32, request: Option<u64>, keep: impl FnOnce(Option<&[u8]>)) {
-        let Some(versions) = self.pages.get_mut(&page) else {
+        let Entry::Occupied(mut entry) = self.pages.entry(page) else {
             return;
         };
+        let versions = entry.get_mut();
         let place = versions.iter().position(|version| match request {
             Some(request) => version.request == request,
             None => version.stage == Stage::Programming { from_buffer: true },
         });
-        let version = place.and_then(|place| versions.remove(place));
-        if let Some((place, version)) = place.zip(version).filter(|(_, version)| version.content != PageContent::Dead) {
-            self.copies.replace(&mut versions[0].content, version.content);
-            for older in versions.range_mut(1..place) {
-                self.copies.replace(&mut older.content, PageContent::Dead);
+        if let Some((place, content)) = place.map(|place| (place, versions.remove(place).content)) {
+            if content != PageContent::Dead {
+                self.copies.replace(&mut versions[0].content, content);
+                for older in &mut versions[1..place] {
+                    self.copies.replace(&mut older.content, PageContent::Dead);
+                }
+                keep(versions[0].content.copy());
             }
-            keep(versions[0].content.copy());
         }
-        self.remove_if_durable(page);
+        remove_if_durable(entry);
     }
 
     /// The durable content of a page, where it differs from the present content.
@@ -198,19 +196,15 @@ impl WriteCache {
         lost
     }
 
-    /// Makes all present content durable, as at a clean end; calls back for each page that was not.
-    pub fn make_durable(&mut self, mut made_durable: impl FnMut(u32)) {
-        for (page, versions) in self.pages.drain() {
-            if versions[0].content != PageContent::Present {
-                made_durable(page);
-            }
-        }
+    /// Makes all present content durable, as at a clean end. Returns the pages that were not.
+    pub fn make_durable(&mut self) -> impl Iterator<Item = u32> {
+        let volatile = self.pages.drain().filter(|(_, versions)| versions[0].content != PageContent::Present);
+        volatile.map(|(page, _)| page)
     }
+}
 
-    fn remove_if_durable(&mut self, page: u32) {
-        let is_durable = |versions: &Versions| versions.len() == 1 && versions[0].content == PageContent::Present;
-        if self.pages.get(&page).is_some_and(is_durable) {
-            self.pages.remove(&page);
-        }
+fn remove_if_durable(versions: OccupiedEntry<'_, u32, Versions>) {
+    if matches!(versions.get().as_slice(), [Version { content: PageContent::Present, .. }]) {
+        versions.remove();
     }
 }

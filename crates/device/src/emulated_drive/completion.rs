@@ -161,8 +161,9 @@ impl EmulatedDrive {
         }
         let mut writeback = std::mem::take(&mut self.writeback);
         writeback.sort_unstable();
-        let mut run = (0, 0);
-        for &(from, length) in writeback.iter().chain([&(u64::MAX, 0)]) {
+        writeback.push((u64::MAX, 0)); // ends the last run
+        let mut run = writeback[0];
+        for &(from, length) in &writeback {
             if from <= run.0 + run.1 {
                 run.1 = run.1.max(from + length - run.0);
             } else {

@@ -225,8 +225,7 @@ impl EmulatedDrive {
         let now_ps = self.clock.now_ps();
         for answer in answers {
             self.counters.record(answer, now_ps);
-            let namespace = self.namespaces.index_at(answer.command.offset_bytes);
-            if let Some(namespace) = namespace {
+            if let Some(namespace) = self.namespaces.index_at(answer.command.offset_bytes) {
                 self.namespace_counters[namespace].record(answer);
             }
             self.health.media_errors += u64::from(matches!(answer.status, Status::Failed | Status::Media));
@@ -300,16 +299,12 @@ impl EmulatedDrive {
 
     /// Whether the drive has a write buffer, so that writes are answered before they are in flash.
     fn is_buffered(&self) -> bool {
-        let model = self.model.as_ref();
-        model.is_some_and(|model| model.simulation.buffer_capacity_pages() > 0)
+        self.model.as_ref().is_some_and(|model| model.simulation.buffer_capacity_pages() > 0)
     }
 
     fn overhead_ps(&self, command: &Command) -> u64 {
-        let Some(overhead) = self.overheads.get(command.tag.transport as usize) else {
-            return 0;
-        };
-        let alone = self.in_flight.len() == 1;
-        1000 * if alone { overhead.alone_ns } else { overhead.busy_ns }
+        let overhead = self.overheads.get(command.tag.transport as usize).copied().unwrap_or_default();
+        1000 * if self.in_flight.len() == 1 { overhead.alone_ns } else { overhead.busy_ns }
     }
 
     /// The error of a command that the drive cannot carry out.
@@ -317,13 +312,9 @@ impl EmulatedDrive {
         let block = u64::from(self.facts.block_bytes);
         let (offset, length) = (command.offset_bytes, command.length_bytes);
         let writes = !matches!(command.op, Op::Read | Op::Flush);
-        let ends = offset.checked_add(length);
-        if command.op != Op::Flush
-            && ((offset | length) % block != 0 || ends.is_none_or(|end| end > self.facts.size_bytes))
-        {
-            return Some(Status::OutOfRange);
-        }
-        if command.op == Op::Write && data.len() as u64 != length {
+        let is_within = offset.checked_add(length).is_some_and(|end| end <= self.facts.size_bytes);
+        let is_range = command.op == Op::Flush || (is_within && (offset | length) % block == 0);
+        if !is_range || (command.op == Op::Write && data.len() as u64 != length) {
             return Some(Status::OutOfRange);
         }
         (writes && self.facts.read_only).then_some(Status::ReadOnly)

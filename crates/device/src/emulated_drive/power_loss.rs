@@ -67,8 +67,7 @@ impl EmulatedDrive {
 
     /// Makes all present content durable.
     fn make_durable(&mut self) {
-        let mut pages = Vec::new();
-        self.write_cache.make_durable(|page| pages.push(page));
+        let pages: Vec<u32> = self.write_cache.make_durable().collect();
         if self.store.backing().is_some() {
             let ranges: Vec<(u64, u64)> = pages.into_iter().map(|page| self.page(page)).collect();
             self.writeback.extend(ranges);

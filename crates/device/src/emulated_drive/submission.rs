@@ -20,11 +20,7 @@ impl EmulatedDrive {
         if command.length_bytes == 0 && command.op != Op::Flush {
             return Ok(());
         }
-        self.in_flight[slot].syncs = match command.op {
-            Op::Flush => true,
-            Op::Read => false,
-            _ => command.fua,
-        };
+        self.in_flight[slot].syncs = command.op == Op::Flush || (command.op != Op::Read && command.fua);
         if matches!(command.op, Op::Write | Op::WriteZeroes) {
             self.settle_trims(range.0..range.0 + range.1, now_ps)?;
         }
@@ -32,31 +28,33 @@ impl EmulatedDrive {
             Op::Read => {
                 self.store.load(range.0, range.1)?;
                 self.store.fetch(range.0, range.1);
-                self.submit_part(slot, Kind::Read, range, false, now_ps).map(drop)
+                self.submit_part(slot, Kind::Read, range, now_ps).map(drop)
             }
-            Op::Write => self.write(slot, range, Some(data), command.fua, now_ps),
-            Op::Trim | Op::WriteZeroes => self.trim(slot, range, command.fua, now_ps),
-            Op::Zone(action, all) => self.manage_zones(slot, command, action, all, now_ps),
-            Op::Flush => self.submit_part(slot, Kind::Flush, (0, 0), false, now_ps).map(drop),
+            Op::Write => self.write(slot, range, Some(data), now_ps),
+            Op::Trim | Op::WriteZeroes => self.trim(slot, range, now_ps),
+            Op::Zone(action, all) => self.manage_zones(slot, action, (!all).then_some(range.0), now_ps),
+            Op::Flush => self.submit_part(slot, Kind::Flush, (0, 0), now_ps).map(drop),
         }
     }
 
-    /// Submits a part of a command to the model; returns its number, `None` without a model.
+    /// Submits a part of a command to the model; returns its number, `None` without a model. Data that have to be durable
+    /// pass the buffer by.
     pub(super) fn submit_part(
         &mut self,
         slot: usize,
         kind: Kind,
         range: (u64, u64),
-        bypass: bool,
         now_ps: u64,
     ) -> Result<Option<u64>, Status> {
         let Some(model) = self.model.as_mut().filter(|_| self.fixed_latency_ps.is_none()) else {
             return Ok(None);
         };
+        let state = &mut self.in_flight[slot];
         // The model refuses only ranges beyond the drive, which were refused before.
-        let request = model.submit(now_ps, kind, range, bypass).map_err(|_| Status::Failed)?;
+        let request =
+            model.submit(now_ps, kind, range, kind == Kind::Write && state.syncs).map_err(|_| Status::Failed)?;
         self.by_request.insert(request, slot);
-        self.in_flight[slot].parts += 1;
+        state.parts += 1;
         Ok(Some(request))
     }
 
@@ -67,7 +65,6 @@ impl EmulatedDrive {
         slot: usize,
         range: (u64, u64),
         data: Option<&[u8]>,
-        fua: bool,
         now_ps: u64,
     ) -> Result<(), Status> {
         let (offset, length) = range;
@@ -78,7 +75,7 @@ impl EmulatedDrive {
             let (from, (last, bytes)) = (self.page(pages.start).0, self.page(pages.end - 1));
             self.store.load(from, last + bytes - from)?;
         }
-        if let Some(request) = self.submit_part(slot, Kind::Write, range, fua, now_ps)? {
+        if let Some(request) = self.submit_part(slot, Kind::Write, range, now_ps)? {
             for page in self.pages(range) {
                 let (from, bytes) = self.page(page);
                 let present = self.store.present(from, bytes);

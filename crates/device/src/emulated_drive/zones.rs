@@ -115,19 +115,15 @@ impl EmulatedDrive {
         }
     }
 
-    /// Changes zones. What a reset discards is trimmed.
+    /// Changes the zone that begins at an address, or all. What a reset discards is trimmed.
     pub(super) fn manage_zones(
         &mut self,
         slot: usize,
-        command: &Command,
         action: ZoneAction,
-        is_of_all: bool,
+        start: Option<u64>,
         now_ps: u64,
     ) -> Result<(), Status> {
-        let Some(zoned) = &mut self.zoned else {
-            return Err(Status::OutOfRange);
-        };
-        let start = (!is_of_all).then_some(command.offset_bytes);
+        let zoned = self.zoned.as_mut().ok_or(Status::OutOfRange)?;
         let discarded = zoned.zones.manage(action, start).map_err(Status::Zone)?;
         match start {
             Some(start) => zoned.store_entry(zoned.zones.number(start), &self.store),
@@ -135,7 +131,7 @@ impl EmulatedDrive {
         }
         for range in discarded {
             let length = (range.end - range.start).next_multiple_of(self.page_bytes());
-            self.trim(slot, (range.start, length), false, now_ps)?;
+            self.trim(slot, (range.start, length), now_ps)?;
         }
         Ok(())
     }
@@ -178,7 +174,7 @@ impl EmulatedDrive {
         let was_flushed = std::mem::replace(&mut pending[at].is_flushed, true);
         if syncs && !was_flushed && self.is_buffered() {
             let now_ps = self.clock.now_ps();
-            if let Ok(Some(_)) = self.submit_part(slot, Kind::Flush, (0, 0), false, now_ps) {
+            if let Ok(Some(_)) = self.submit_part(slot, Kind::Flush, (0, 0), now_ps) {
                 return true;
             }
         }

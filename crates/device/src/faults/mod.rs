@@ -190,16 +190,16 @@ impl Faults {
             let Some(chance) = armed.strikes(command, now_ps) else {
                 continue;
             };
-            if armed.report.fault.kind == Kind::Stuck && held >= MOST_HELD {
-                continue;
-            }
-            if matches!(armed.report.fault.kind, Kind::ControllerReset | Kind::LinkLoss) {
-                self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * PS_PER_US));
-            } else if !armed.apply(&mut effect, command, chance, now_ps) {
-                continue;
-            }
-            armed.report.fired += 1;
-            self.fired += 1;
+            let has_effect = match armed.report.fault.kind {
+                Kind::Stuck if held >= MOST_HELD => false,
+                Kind::ControllerReset | Kind::LinkLoss => {
+                    self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * PS_PER_US));
+                    true
+                }
+                _ => armed.apply(&mut effect, command, chance, now_ps),
+            };
+            armed.report.fired += u64::from(has_effect);
+            self.fired += u64::from(has_effect);
         }
         effect
     }

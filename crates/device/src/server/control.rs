@@ -79,10 +79,8 @@ pub struct PendingRequest {
 pub enum ControlReply {
     /// The counters, and the transports: another thread makes JSON of them.
     Stats(Box<Report>, Vec<TransportReport>),
-    /// The request was carried out; the object is what the answer says of it.
-    Done(Value),
-    /// The request was not carried out, for this reason.
-    Refused(String),
+    /// What the answer says of a request that was carried out, or why another was not.
+    Done(Result<Value, Error>),
 }
 
 /// The socket, which is removed when this is dropped. Requests that were read before are answered.
@@ -192,8 +190,8 @@ fn answer(line: &[u8], sender: &RequestSender) -> Value {
     let buckets = request == ControlRequest::Stats { buckets: true };
     match sender.send(request) {
         None => refusal("the drive has ended"),
-        Some(ControlReply::Refused(why)) => refusal(&why),
-        Some(ControlReply::Done(mut answer)) => {
+        Some(ControlReply::Done(Err(error))) => refusal(&error.to_string()),
+        Some(ControlReply::Done(Ok(mut answer))) => {
             answer["ok"] = json!(true);
             answer
         }

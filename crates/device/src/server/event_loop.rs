@@ -146,7 +146,7 @@ impl DriveServer {
             let busy = self.poll_once()?;
             if let Some(requests) = requests {
                 while let Ok(pending) = requests.try_recv() {
-                    self.answer_request(&pending, &stopped);
+                    self.answer_request(pending, &stopped);
                 }
             }
             if busy || self.drive.in_flight() > 0 || !self.held_replies.is_empty() {
@@ -158,37 +158,35 @@ impl DriveServer {
         Ok(())
     }
 
-    fn answer_request(&mut self, pending: &PendingRequest, end: &AtomicBool) {
-        let reply = match &pending.request {
+    fn answer_request(&mut self, PendingRequest { request, reply_to }: PendingRequest, end: &AtomicBool) {
+        let drive = &mut self.drive;
+        let done = match request {
             ControlRequest::Stats { .. } => {
-                ControlReply::Stats(Box::new(self.drive.report()), self.transport_reports())
+                let stats = ControlReply::Stats(Box::new(drive.report()), self.transport_reports());
+                let _ = reply_to.send(stats); // the client may be gone
+                return;
             }
             ControlRequest::PowerCut { keep_connections } => {
-                let reply = ControlReply::Done(json!({"lost_pages": self.drive.power_cut()}));
+                let lost = ControlReply::Done(Ok(json!({"lost_pages": drive.power_cut()})));
                 if !keep_connections {
                     self.disconnect();
                 }
                 // Sent with the next poll, if nothing that was lost is cached then.
-                return self.held_replies.push((pending.reply_to.clone(), reply));
+                return self.held_replies.push((reply_to, lost));
             }
-            ControlRequest::FaultInject { faults } => match self.drive.arm_faults(faults.clone()) {
-                Ok(ids) => ControlReply::Done(json!({"armed": ids})),
-                Err(error) => ControlReply::Refused(error.to_string()),
-            },
-            ControlRequest::FaultList {} => ControlReply::Done(json!({"faults": self.drive.fault_reports()})),
-            ControlRequest::FaultClear { fault } => {
-                ControlReply::Done(json!({"cleared": self.drive.clear_faults(*fault)}))
-            }
+            ControlRequest::FaultInject { faults } => drive.arm_faults(faults).map(|ids| json!({"armed": ids})),
+            ControlRequest::FaultList {} => Ok(json!({"faults": drive.fault_reports()})),
+            ControlRequest::FaultClear { fault } => Ok(json!({"cleared": drive.clear_faults(fault)})),
             ControlRequest::ResetStats {} => {
-                self.drive.reset_counters();
-                ControlReply::Done(json!({}))
+                drive.reset_counters();
+                Ok(json!({}))
             }
             ControlRequest::Stop {} => {
                 end.store(true, Ordering::Relaxed);
-                ControlReply::Done(json!({}))
+                Ok(json!({}))
             }
         };
-        let _ = pending.reply_to.send(reply); // the client may be gone
+        let _ = reply_to.send(ControlReply::Done(done)); // the client may be gone
     }
 
     /// The state of each transport.

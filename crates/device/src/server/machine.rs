@@ -148,25 +148,22 @@ fn is_ignored(signal: i32) -> bool {
 mod tests {
     use super::*;
 
-    fn write(root: &Path, name: &str, text: &str) {
-        let path = root.join(name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(path, text).expect("a file");
-    }
-
     #[test]
     fn memory_is_that_of_the_machine_or_of_the_group() {
         let root = tempfile::tempdir().expect("a folder");
-        let root = root.path();
-        assert_eq!(available_bytes(root), None);
-        let meminfo = "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n";
-        write(root, "proc/meminfo", meminfo);
-        assert_eq!(available_bytes(root), Some(8_000_000 * 1024));
-        write(root, "proc/self/cgroup", "0::/a/b\n");
-        write(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
-        write(root, "sys/fs/cgroup/a/b/memory.current", "1000\n");
-        assert_eq!(available_bytes(root), Some(8_000_000 * 1024));
-        write(root, "sys/fs/cgroup/a/b/memory.max", "5000\n");
-        assert_eq!(available_bytes(root), Some(4000));
+        assert_eq!(available_bytes(root.path()), None);
+        let of_machine = Some(8_000_000 * 1024);
+        for (name, text, wanted) in [
+            ("proc/meminfo", "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n", of_machine),
+            ("proc/self/cgroup", "0::/a/b\n", of_machine),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n", of_machine),
+            ("sys/fs/cgroup/a/b/memory.current", "1000\n", of_machine),
+            ("sys/fs/cgroup/a/b/memory.max", "5000\n", Some(4000)),
+        ] {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+            assert_eq!(available_bytes(root.path()), wanted, "{name}: {text}");
+        }
     }
 }

@@ -277,32 +277,24 @@ fn steady_state_warning(preconditioned: &Preconditioned) -> Option<Warning> {
 }
 
 fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>) -> Ready {
-    let facts = server.drive.facts();
-    let simulation = server.drive.model().map(|model| &model.simulation);
+    let (facts, model) = (server.drive.facts(), server.drive.model());
+    let simulation = model.map(|model| &model.simulation);
+    let namespaces = server.drive.namespaces().iter();
     Ready {
         transports: server.transport_reports(),
         stats: options.stats_socket.clone(),
         size_bytes: facts.size_bytes,
-        namespaces: server
-            .drive
-            .namespaces()
-            .iter()
-            .map(|namespace| NamespaceSize { id: namespace.id, size_bytes: namespace.facts.size_bytes })
-            .collect(),
+        namespaces: namespaces.map(|of| NamespaceSize { id: of.id, size_bytes: of.facts.size_bytes }).collect(),
         memory_bytes: needed_bytes(facts.size_bytes, &options.transports),
         block_bytes: facts.block_bytes,
         read_only: facts.read_only,
         model: options.model.clone(),
         profile: options.profile.clone(),
         model_bytes: simulation.map(|simulation| simulation.drive().spec().capacity_bytes()),
-        page_bytes: server.drive.model().map(|model| model.page_bytes),
+        page_bytes: model.map(|model| model.page_bytes),
         policy: options.buffer.policy.clone(),
         buffer_pages: simulation.map_or(0, ioassay_sim::engine::OnlineDrive::buffer_capacity_pages),
-        preconditioned: server
-            .drive
-            .model()
-            .and_then(|model| model.preconditioned.as_ref())
-            .map(PreconditioningReport::from),
+        preconditioned: model.and_then(|model| model.preconditioned.as_ref()).map(PreconditioningReport::from),
         zones: server.drive.zones().map(Zones::counts),
         faults: options.faults.len(),
         warnings,

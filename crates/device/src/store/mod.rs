@@ -124,20 +124,14 @@ impl Store {
 
     /// The present content of a range is durable: writes it to the backing file.
     pub fn write_back(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
-        let Some(backing) = &self.backing else {
-            return Ok(());
-        };
-        let bytes = &self.present.bytes()[offset_bytes as usize..][..length_bytes as usize];
-        let done = backing.write(offset_bytes, bytes);
+        let bytes = self.present(offset_bytes, length_bytes);
+        let done = self.backing.as_ref().map_or(Ok(()), |backing| backing.write(offset_bytes, bytes));
         self.track_dirty(offset_bytes, length_bytes, done)
     }
 
     /// Older content of a range is durable: writes it to the backing file.
     pub fn write_back_bytes(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
-        let Some(backing) = &self.backing else {
-            return Ok(());
-        };
-        let done = backing.write(offset_bytes, bytes);
+        let done = self.backing.as_ref().map_or(Ok(()), |backing| backing.write(offset_bytes, bytes));
         self.track_dirty(offset_bytes, bytes.len() as u64, done)
     }
 
