@@ -93,8 +93,8 @@ fn serve_drive(
     }
     server.poll_once()?; // a mount has been greeted then, with or without a calibration
     warnings.extend(disk_warning(options));
-    warnings
-        .extend(server.drive.model().and_then(|model| model.preconditioned.as_ref()).and_then(steady_state_warning));
+    let preconditioned = server.drive.model().and_then(|model| model.preconditioned.as_ref());
+    warnings.extend(preconditioned.and_then(steady_state_warning));
     server.drive.check_faults(&options.faults)?;
     if !report(Some(ready_report(options, &server, warnings))) {
         return Err(stopped("before it was served"));
