@@ -42,7 +42,7 @@ fn drive((_, model, policy, _, backed): Case, clock: &Arc<AtomicU64>, folder: &t
     let backing = backed.then(|| Backing::open(&path, Some(SIZE_BYTES), 0, false).expect("a file"));
     let facts = DriveInfo { size_bytes: SIZE_BYTES, ..DriveInfo::default() };
     let mut store = Store::new(SIZE_BYTES, backing).expect("memory");
-    store.grant().expect("memory");
+    store.present.grant().expect("memory");
     let clock = Clock::Set(Arc::clone(clock));
     EmulatedDrive::new(facts, store, model.expect("a model"), clock).expect("a drive")
 }

@@ -85,7 +85,7 @@ fn connect(over: &str, address: &str) -> Box<dyn Initiator + Send> {
 /// Content that was written throughout.
 fn written() -> Store {
     let mut store = Store::new(SIZE_BYTES, None).expect("memory");
-    store.grant_large_pages();
+    store.present.grant_large_pages();
     let page = vec![7; 1 << 20];
     for at in (0..SIZE_BYTES).step_by(page.len()) {
         store.write(at, &page);

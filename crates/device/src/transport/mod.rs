@@ -15,6 +15,7 @@ pub mod vfio_user;
 pub use open::{Entry, TRANSPORTS, memory_bytes, open};
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::command::{Answer, Command, Drive};
@@ -54,7 +55,7 @@ pub trait Transport {
     fn send(&mut self, drive: &dyn Drive) -> std::io::Result<bool>;
 
     /// Descriptors that become readable when there is something to do, for a drive that may sleep.
-    fn descriptors(&self, into: &mut Vec<std::os::fd::RawFd>);
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>);
 
     /// How long the drive may sleep at most, because there are commands of which no descriptor tells.
     fn longest_sleep(&self) -> Option<Duration> {

@@ -61,7 +61,7 @@ fn one_drive_stops_and_the_others_go_on() {
     assert_eq!(read(&mut clients[2], 7), 3);
     stop(&group.ready[2]);
     for ended in group.end() {
-        assert_eq!(ended.expect("a summary").report.counters.writes.commands, 1);
+        assert_eq!(ended.expect("a summary").report.counters.blocks.writes.counters.commands, 1);
     }
 }
 

@@ -5,7 +5,6 @@ use ioassay_block::SplitMix64;
 use ioassay_device::command::Answer;
 use ioassay_device::command::Drive;
 use ioassay_device::emulated_drive::TransportOverhead;
-use ioassay_device::report::Snapshot;
 use ioassay_device::{Op, Status};
 
 /// A page over the channel of the reference drive, picoseconds.
@@ -158,17 +157,20 @@ fn the_counts_add_up() {
     }
     bench.ask(Op::Read, 1, 1);
     bench.settle();
-    let Snapshot { state, counters: seen } = bench.drive.snapshot().report(true);
-    let ops = [&seen.reads, &seen.writes, &seen.trims, &seen.flushes];
-    for (op, (commands, bytes)) in ops.into_iter().zip(commands.into_iter().zip(bytes)) {
-        assert_eq!((op.commands, op.bytes), (commands, bytes));
-        assert_eq!(op.latency_ns.count, commands);
-        let buckets = op.latency_ns.buckets.as_ref().expect("buckets");
-        assert_eq!(buckets.iter().map(|bucket| bucket.1).sum::<u64>(), commands);
+    let state = bench.drive.report();
+    let seen = serde_json::to_value(&state).expect("JSON");
+    for (op, (commands, bytes)) in
+        ["reads", "writes", "trims", "flushes"].into_iter().zip(commands.into_iter().zip(bytes))
+    {
+        let latency = &seen[op]["latency_ns"];
+        let buckets = latency["buckets"].as_array().expect("buckets");
+        let counted = [&seen[op]["commands"], &seen[op]["bytes"], &latency["count"]];
+        assert_eq!(counted, [commands, bytes, commands]);
+        assert_eq!(buckets.iter().filter_map(|bucket| bucket[1].as_u64()).sum::<u64>(), commands);
     }
-    assert_eq!((seen.reads.errors, seen.writes.errors), (1, 0));
-    assert_eq!((seen.late_ns.count, seen.depth.count), (501, 501));
-    assert_eq!((state.depth_now, seen.depth.min), (0, Some(1)));
+    assert_eq!([&seen["reads"]["errors"], &seen["writes"]["errors"]], [1, 0]);
+    assert_eq!([&seen["late_ns"]["count"], &seen["depth"]["count"], &seen["depth"]["min"]], [501, 501, 1]);
+    assert_eq!(state.depth_now, 0);
     let buffer = state.buffer.expect("a buffer");
     assert_eq!(buffer.written_pages, bytes[1] / PAGE);
     assert_eq!(buffer.read_pages, bytes[0] / PAGE);
@@ -186,8 +188,8 @@ fn the_counts_add_up() {
     bench.settle();
 
     bench.drive.reset_counters();
-    let Snapshot { state, counters: seen } = bench.drive.snapshot().report(false);
-    assert_eq!((seen.reads.commands, seen.late_ns.count), (0, 0));
+    let state = bench.drive.report();
+    assert_eq!((state.counters.blocks.reads.counters.commands, state.counters.late_ns.count()), (0, 0));
     assert_eq!(state.flash.expect("flash").counters.written_pages, 0);
     assert_eq!(state.buffer.expect("a buffer").written_pages, 0);
     assert_eq!(bench.drive.health().reads, commands[0] + 1);
@@ -215,7 +217,7 @@ fn a_drive_that_is_worn_out_can_be_read() {
         assert_eq!(bench.status(op, 0, length, 2), status);
     }
     assert!(bench.drive.facts().read_only);
-    assert!(bench.drive.snapshot().state.worn_out.is_some());
+    assert!(bench.drive.report().worn_out.is_some());
     assert!(bench.drive.health().percentage_used >= 90);
 }
 

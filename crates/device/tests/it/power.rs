@@ -60,7 +60,7 @@ fn exercise(bench: &mut Bench, setup: &Setup, seed: u64, steps: u32) {
     bench.settle();
     bench.flush();
     bench.settle();
-    assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
+    assert_eq!(bench.drive.report().volatile_pages, 0);
 }
 
 proptest! {
@@ -182,7 +182,7 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
     // And it serves on.
     assert_eq!(bench.status(Op::Write, 0, 4096, 2), Status::Done);
     assert_eq!(bench.content()[0], 2);
-    let state = bench.drive.snapshot().state;
+    let state = bench.drive.report();
     assert_eq!((state.power_cuts, state.lost_pages), (1, 1));
 }
 

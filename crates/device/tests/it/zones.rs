@@ -192,7 +192,7 @@ proptest! {
         bench.settle();
         bench.flush();
         bench.settle();
-        prop_assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
+        prop_assert_eq!(bench.drive.report().volatile_pages, 0);
     }
 
     #[test]
@@ -259,7 +259,7 @@ fn flash(setup: &Setup) -> Geometry {
 }
 
 fn write_amplification(bench: &Bench) -> f64 {
-    bench.drive.snapshot().state.flash.expect("flash").write_amplification.expect("writes")
+    bench.drive.report().flash.expect("flash").write_amplification.expect("writes")
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod session;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -177,9 +177,9 @@ impl Transport for Fuse {
         Ok(false) // each reply was a write of its own: the kernel takes no two at once
     }
 
-    fn descriptors(&self, into: &mut Vec<RawFd>) {
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         if self.mounted {
-            into.push(self.mount.device.as_raw_fd());
+            into.push(self.mount.device.as_fd());
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
@@ -359,8 +359,8 @@ impl<P: Protocol> Transport for Server<P> {
         Ok(resumed)
     }
 
-    fn descriptors(&self, into: &mut Vec<RawFd>) {
-        into.push(self.epoll.as_raw_fd());
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        into.push(self.epoll.as_fd());
     }
 
     fn connections(&self) -> usize {

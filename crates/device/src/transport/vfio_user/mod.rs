@@ -30,7 +30,7 @@ mod registers;
 mod requests;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -210,11 +210,11 @@ impl Transport for VfioUser {
         Ok(false)
     }
 
-    fn descriptors(&self, into: &mut Vec<RawFd>) {
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         if self.leaving.is_none() {
-            into.push(self.listener.as_fd().as_raw_fd());
+            into.push(self.listener.as_fd());
         }
-        into.extend(self.client.iter().map(|client| client.connection.stream.as_fd().as_raw_fd()));
+        into.extend(self.client.iter().map(|client| client.connection.stream.as_fd()));
     }
 
     fn longest_sleep(&self) -> Option<Duration> {

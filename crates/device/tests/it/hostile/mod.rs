@@ -248,7 +248,7 @@ pub fn nvme_tcp(script: &[u8]) {
                 crowd.drive.facts.read_only ^= bytes.next() % 2 == 0;
                 crowd.drive.trouble.worn_out ^= bytes.next() % 2 == 0;
                 let worn = u32::from(bytes.next() % 8);
-                crowd.drive.zones.as_mut().map(|zones| zones.wear_out(worn));
+                crowd.drive.zones.iter_mut().for_each(|zones| zones.wear_out(worn));
             }
             _ => crowd.say(at, &any_command(&mut bytes, digests)),
         }
