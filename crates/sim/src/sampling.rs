@@ -16,6 +16,7 @@ use ioassay_block::mrc::sample::{self, PARTS};
 use ioassay_block::{Kind, Request};
 
 use crate::engine::{BufferMode, Paging};
+use crate::error::require;
 use crate::policy::belady::OfflineOptimum;
 use crate::policy::{Access, DriveState, Eviction, Page, Policy};
 use crate::{BufferSpec, Error, Setup};
@@ -71,17 +72,13 @@ impl SampledBuffer {
     /// The buffer of a setup with about `rate` of its pages.
     pub fn new(setup: &Setup, rate: f64) -> Result<Self, Error> {
         setup.drive.check()?;
-        if !(rate > 0.0 && rate <= 1.0) {
-            return Err(Error::option("sample", rate, "a rate above 0 and at most 1"));
-        }
+        require(rate > 0.0 && rate <= 1.0, "sample", rate, || "a rate above 0 and at most 1")?;
         let spec = setup.buffer.as_ref().filter(|spec| spec.policy != "none");
         let Some(spec) = spec else {
             return Err(Error::option("policy", "none", "a write buffer to sample"));
         };
-        if spec.mode == BufferMode::Inline {
-            let wanted = "reshape: hits within a drive depend on its times, which a sample has not";
-            return Err(Error::option("mode", "inline", wanted));
-        }
+        let wanted = "reshape: hits within a drive depend on its times, which a sample has not";
+        require(spec.mode == BufferMode::Reshape, "mode", "inline", || wanted)?;
         let whole = policy_of(spec, setup, spec.settings.capacity_pages)?;
         if !whole.can_be_sampled() {
             let wanted = "one whose hits do not depend on the number or the state of the elements";
@@ -191,10 +188,8 @@ fn scaled(capacity: usize, rate: f64, block: Option<u32>) -> Result<(usize, f64)
 fn policy_of(spec: &BufferSpec, setup: &Setup, slots: usize) -> Result<Box<dyn Policy + Send>, Error> {
     let mut spec = spec.clone();
     spec.settings.capacity_pages = slots;
-    match spec.make(&setup.drive)? {
-        Some(buffer) => Ok(buffer.policy),
-        None => Err(Error::option("buffer", slots, "at least a page")),
-    }
+    let buffer = spec.make(&setup.drive)?;
+    buffer.map(|buffer| buffer.policy).ok_or_else(|| Error::option("buffer", slots, "at least a page"))
 }
 
 /// A buffer for a sample, and those of its parts.

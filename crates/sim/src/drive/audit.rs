@@ -2,7 +2,6 @@
 
 use super::Drive;
 use super::element::{Element, Plane, State};
-use super::mapping::MappingTables;
 use super::shape::Shape;
 use super::translation::{Group, State as SuperblockState, Superblock, Translation};
 
@@ -15,7 +14,7 @@ impl Drive {
             return translation.audit();
         }
         for (number, element) in (0..).zip(&self.elements) {
-            element.audit(&self.shape, &self.mapping, number).map_err(|fault| format!("element {number}: {fault}"))?;
+            element.audit(&self.shape).map_err(|fault| format!("element {number}: {fault}"))?;
         }
         Ok(())
     }
@@ -28,8 +27,7 @@ impl Drive {
             return Some((translation.position(physical).element, physical));
         }
         let place = self.place(page);
-        let physical_page = self.mapping.physical_page(&self.shape, place.element, place.local);
-        physical_page.map(|physical| (place.element, physical))
+        Some((place.element, self.elements[place.element as usize].physical_page(&self.shape, place.local)?))
     }
 }
 
@@ -41,8 +39,8 @@ fn same<T: Copy + PartialEq + std::fmt::Display>(what: &str, recorded: T, counte
 }
 
 impl Element {
-    fn audit(&self, shape: &Shape, mapping: &MappingTables, number: u32) -> Result<(), String> {
-        self.audit_pages(shape, mapping, number)?;
+    fn audit(&self, shape: &Shape) -> Result<(), String> {
+        self.audit_pages(shape)?;
         for number in 0..shape.planes {
             self.audit_plane(shape, number).map_err(|fault| format!("plane {number}: {fault}"))?;
         }
@@ -53,10 +51,10 @@ impl Element {
     }
 
     /// Checks that both tables agree for every page, so that no two pages share a physical page.
-    fn audit_pages(&self, shape: &Shape, mapping: &MappingTables, number: u32) -> Result<(), String> {
+    fn audit_pages(&self, shape: &Shape) -> Result<(), String> {
         let mut valid = vec![0_u16; self.blocks.len()];
         for local in 0..shape.local_pages {
-            let Some(physical) = mapping.physical_page(shape, number, local) else {
+            let Some(physical) = self.physical_page(shape, local) else {
                 continue;
             };
             let block = shape.block_of(physical);
@@ -64,7 +62,7 @@ impl Element {
             if block >= shape.blocks() || position >= shape.data_pages {
                 return Err(format!("page {local} at {physical}, which holds no data"));
             }
-            same("owner of a page", mapping.logical_page(shape, number, physical), local)?;
+            same("owner of a page", self.logical_page(shape, physical), local)?;
             let plane = &self.planes[shape.plane_of(block) as usize];
             let written = match self.blocks[block as usize].state {
                 State::Free | State::Dead => false,
@@ -158,13 +156,12 @@ impl Translation {
         let in_state = |state: SuperblockState| count(&|each| each.state == state);
         let used = |each: &Superblock| !matches!(each.state, SuperblockState::Free | SuperblockState::Dead);
         let sealed = |each: &Superblock| each.slc && each.state == SuperblockState::Sealed;
-        let slc = &group.slc;
-        same("free superblocks", group.free.len() + slc.free.len(), in_state(SuperblockState::Free))?;
+        same("free superblocks", group.free.len() + group.slc_free.len(), in_state(SuperblockState::Free))?;
         same("open superblocks", group.open.iter().flatten().count(), in_state(SuperblockState::Open))?;
-        same("SLC superblocks", slc.used as usize, count(&|each| each.slc && used(each)))?;
-        same("sealed SLC superblocks", slc.sealed as usize, count(&sealed))?;
+        same("SLC superblocks", group.slc_used as usize, count(&|each| each.slc && used(each)))?;
+        same("sealed SLC superblocks", group.slc_sealed as usize, count(&sealed))?;
         let free = |&row: &u32| own.get(row as usize).is_some_and(|each| each.state == SuperblockState::Free);
-        if !group.free.iter().chain(&slc.free).all(free) {
+        if !group.free.iter().chain(&group.slc_free).all(free) {
             return Err("a superblock is listed as free that is not".to_owned());
         }
         let most = self.slc.as_ref().map_or(0, |region| region.rows * region.unit_pages * self.span);

@@ -1,13 +1,15 @@
 //! One flash element (die or package; `DiskSim`'s term): a page-mapped log over its planes.
 //!
 //! Initially every logical page is mapped, block by block, the planes in turn, and every exported
-//! block is full. [`ElementMapping`] has the location of each page.
+//! block is full.
 
 use super::costs::Costs;
 use super::counters::Counters;
-use super::mapping::ElementMapping;
 use super::shape::Shape;
 use super::spec::{Pool, WearLevelling};
+
+/// In the map: the page was discarded.
+const DISCARDED: u32 = u32::MAX;
 
 /// The state of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,8 +47,15 @@ pub(super) struct Plane {
 }
 
 /// A flash element (die or package).
+///
+/// In its tables of pages zero means "as initially", and the system grants each of them page by page when it is written:
+/// so a new drive of any size starts at once.
 #[derive(Default, serde::Serialize, serde::Deserialize)]
 pub struct Element {
+    /// Logical page -> physical page + 1; 0: as initially.
+    map: Vec<u32>,
+    /// Physical page -> logical page + 1; 0: as initially.
+    reverse_map: Vec<u32>,
     pub(super) blocks: Vec<Block>,
     pub(super) erases: Vec<u32>,
     pub(super) planes: Vec<Plane>,
@@ -65,6 +74,8 @@ pub struct Element {
 impl Element {
     pub(super) fn new(shape: &Shape) -> Self {
         let mut element = Self {
+            map: vec![0; shape.local_pages as usize],
+            reverse_map: vec![0; (shape.blocks() * shape.pages_per_block) as usize],
             blocks: vec![Block::default(); shape.blocks() as usize],
             erases: vec![0; shape.blocks() as usize],
             planes: Vec::with_capacity(shape.planes as usize),
@@ -129,26 +140,49 @@ impl Element {
         self.low_planes > 0
     }
 
-    /// Reads the entry of a physical page's block, so that the processor fetches it.
+    /// Reads the entry of a logical page, so that the processor fetches it.
     #[inline]
-    pub(super) fn touch_entry(&self, shape: &Shape, physical: u32) -> u32 {
-        self.blocks[shape.block_of(physical) as usize].opened
+    pub(super) fn touch_page(&self, local: u32) -> u32 {
+        self.map[local as usize]
+    }
+
+    /// Reads the entry of a logical page's block, so that the processor fetches it.
+    #[inline]
+    pub(super) fn touch_block(&self, shape: &Shape, local: u32) -> u32 {
+        self.physical_page(shape, local).map_or(0, |physical| self.blocks[shape.block_of(physical) as usize].opened)
+    }
+
+    /// The physical page of a logical one; `None` when it is discarded.
+    #[inline(always)]
+    pub(super) fn physical_page(&self, shape: &Shape, local: u32) -> Option<u32> {
+        match self.map[local as usize] {
+            0 => Some(shape.initial_physical_page(local)),
+            DISCARDED => None,
+            entry => Some(entry - 1),
+        }
+    }
+
+    /// The logical page that was written to a physical one.
+    pub(super) fn logical_page(&self, shape: &Shape, physical: u32) -> u32 {
+        match self.reverse_map[physical as usize] {
+            0 => shape.initial_logical_page(physical),
+            entry => entry - 1,
+        }
     }
 }
 
-/// An element with its part of the mapping, and what all elements share.
+/// An element, and what all of them share.
 pub(crate) struct ElementPart<'a> {
     pub(super) shape: &'a Shape,
     pub(super) costs: &'a Costs,
     pub(super) element: &'a mut Element,
-    pub(super) mapping: ElementMapping<'a>,
 }
 
 impl ElementPart<'_> {
     /// The physical page of a page; `None` when it is discarded.
     #[inline(always)]
     pub(super) fn physical_page(&self, local: u32) -> Option<u32> {
-        self.mapping.physical_page(self.shape, local)
+        self.element.physical_page(self.shape, local)
     }
 
     pub fn counters(&self) -> Counters {
@@ -172,12 +206,9 @@ impl ElementPart<'_> {
     /// for memory about twice.
     #[inline]
     pub fn prefetch(&self, locals: impl Iterator<Item = u32> + Clone) {
-        let seen = locals.clone().fold(0, |seen, local| seen ^ self.mapping.touch_entry(local));
+        let seen = locals.clone().fold(0, |seen, local| seen ^ self.element.touch_page(local));
         std::hint::black_box(seen);
-        let seen = locals.fold(0, |seen, local| {
-            let physical = self.physical_page(local);
-            seen ^ physical.map_or(0, |physical| self.element.touch_entry(self.shape, physical))
-        });
+        let seen = locals.fold(0, |seen, local| seen ^ self.element.touch_block(self.shape, local));
         std::hint::black_box(seen);
     }
 
@@ -192,7 +223,7 @@ impl ElementPart<'_> {
     pub(super) fn trim(&mut self, local: u32) {
         if let Some(physical) = self.physical_page(local) {
             self.element.blocks[self.shape.block_of(physical) as usize].valid -= 1;
-            self.mapping.discard(local);
+            self.element.map[local as usize] = DISCARDED;
             self.element.counters.trimmed_pages += 1;
         }
     }
@@ -313,7 +344,8 @@ impl ElementPart<'_> {
         target.room -= 1;
         let block = &mut self.element.blocks[target.open_block as usize];
         block.valid += 1;
-        self.mapping.place(local, physical);
+        self.element.map[local as usize] = physical + 1;
+        self.element.reverse_map[physical as usize] = local + 1;
         if target.position < self.shape.data_pages {
             return 0;
         }

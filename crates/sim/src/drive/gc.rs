@@ -104,8 +104,8 @@ impl ElementPart<'_> {
             if self.element.blocks[block as usize].valid == 0 {
                 break;
             }
-            let local = self.mapping.logical_page(self.shape, physical);
-            if self.mapping.physical_page(self.shape, local) != Some(physical) {
+            let local = self.element.logical_page(self.shape, physical);
+            if self.physical_page(local) != Some(physical) {
                 continue;
             }
             let target = if self.shape.copy_back { plane } else { self.roomiest(0, |_| true)? };

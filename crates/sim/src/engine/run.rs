@@ -15,9 +15,9 @@ use super::core::Engine;
 use super::elements::Elements;
 use super::elements::parallel::ParallelElements;
 use super::elements::serial::SerialElements;
+use super::event_log::NoListener;
 use super::event_loop::ReferenceEngine;
 use super::inline_buffer::InlineBuffer;
-use super::listener::NoListener;
 use super::load::lookahead::Lookahead;
 use super::load::reshaping_buffer::ReshapingBuffer;
 use super::load::trace_input::{IssueMode, TraceInput};
@@ -133,20 +133,22 @@ fn engine<'a>(
     let (lookahead, inline) = load_of(drive.spec(), source, settled.buffer, options);
     let (controller, overlap) = (drive.spec().controller.clone(), drive.spec().overlap);
     if let Some(controller) = controller {
-        let mut engine = ControllerEngine::new(drive, controller, lookahead, options, NoListener);
+        let mut engine = ControllerEngine::<TraceWorld<'_>>::new(drive, &controller, lookahead, options);
         if let Some(remains) = settled.controller {
             engine.begin_with(remains);
         }
         return Box::new(engine);
     }
     if overlap == Overlap::Off {
-        return Box::new(ReferenceEngine::new(drive, lookahead, SerialElements::new, inline, options, NoListener));
+        return Box::new(ReferenceEngine::<TraceWorld<'_>, SerialElements>::new(drive, lookahead, inline, options));
     }
-    Box::new(ReferenceEngine::new(drive, lookahead, ParallelElements::new, inline, options, NoListener))
+    Box::new(ReferenceEngine::<TraceWorld<'_>, ParallelElements>::new(drive, lookahead, inline, options))
 }
 
+type TraceWorld<'a> = (&'a mut Drive, Lookahead<'a>, NoListener);
+
 /// An engine over a trace, which can be saved when all requests are issued.
-trait TraceEngine<'a>: Engine<&'a mut Drive, Lookahead<'a>, NoListener> {
+trait TraceEngine<'a>: Engine<TraceWorld<'a>> {
     /// All that a run consists of, in the order in which it is saved.
     fn parts(&mut self) -> Vec<&mut dyn Stored>;
 
@@ -164,7 +166,7 @@ trait TraceEngine<'a>: Engine<&'a mut Drive, Lookahead<'a>, NoListener> {
     }
 }
 
-impl<'a, E> TraceEngine<'a> for ReferenceEngine<&'a mut Drive, E, Lookahead<'a>, NoListener>
+impl<'a, E> TraceEngine<'a> for ReferenceEngine<TraceWorld<'a>, E>
 where
     E: Elements + Serialize + DeserializeOwned,
 {
@@ -190,7 +192,7 @@ where
     }
 }
 
-impl<'a> TraceEngine<'a> for ControllerEngine<&'a mut Drive, Lookahead<'a>, NoListener> {
+impl<'a> TraceEngine<'a> for ControllerEngine<TraceWorld<'a>> {
     fn parts(&mut self) -> Vec<&mut dyn Stored> {
         self.parts()
     }

@@ -7,7 +7,7 @@ use ioassay_stats::Histogram;
 const BATCH: usize = 512;
 
 /// Response times and transfers of one kind of request.
-#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Responses {
     /// From issue to completion, nanoseconds.
     pub response_ns: Histogram,
@@ -66,7 +66,7 @@ impl Responses {
     }
 }
 
-#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     pub reads: Responses,
     pub writes: Responses,

@@ -1,13 +1,15 @@
 //! A run that was saved and continued has the results of a run without the break.
 
-use crate::loads::{Chance, Mix, Unsaid, buffer_spec, counts, mixed, setup, simulated, with};
+use crate::loads::{Chance, Mix, Unsaid, buffer_spec, mixed, setup, simulated, with};
 use ioassay_block::{Request, Source};
 use ioassay_sim::drive::{Controller, Folding, GcPolicy, Overlap, Pool, SlcOptions, Spec, WearLevelling};
 use ioassay_sim::engine::{
-    BufferMode, End, IssueMode, OneThread, Responses, RunOptions, Scheduler, TimeSeries, WriteBehind,
+    BufferMode, End, IssueMode, OneThread, RunOptions, Scheduler, Tally, TimeSeries, TimeSlice, WriteBehind,
 };
 use ioassay_sim::policy::POLICIES;
-use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup, Simulation, Start, simulate_from};
+use ioassay_sim::{
+    BufferSpec, ElementTotals, Error, Preconditioned, Preconditioning, Setup, Simulation, Start, simulate_from,
+};
 use proptest::prelude::*;
 
 /// Requests of all kinds, some of them at the same time.
@@ -145,24 +147,16 @@ fn buffer(spec: &Spec, policy: &str, mode: BufferMode) -> BufferSpec {
     })
 }
 
-fn content(of: &Simulation) -> String {
-    let responses = |of: &Responses| {
-        let times = (of.response_ps, of.device_ps, of.sectors);
-        (times, format!("{:?}", of.response_ns))
-    };
-    let tally = &of.tally;
-    let counts = counts(tally);
-    let kinds = [&tally.reads, &tally.writes, &tally.others].map(responses);
-    let rest = (&tally.busy_ps, &of.elements, &of.preconditioned);
-    format!("{counts:?} {kinds:?} {rest:?}")
+fn content(of: &Simulation) -> (&Tally, &[ElementTotals], Option<&Preconditioned>) {
+    (&of.tally, &of.elements, of.preconditioned.as_ref())
 }
 
 fn preconditioning() -> Preconditioning {
     Preconditioning { share: 0.5, most_rounds: 3, ..Preconditioning::default() }
 }
 
-fn rows(series: &TimeSeries) -> String {
-    format!("{:?} {:?}", series.width_ps, series.rows)
+fn rows(series: &TimeSeries) -> (u64, &[TimeSlice]) {
+    (series.width_ps, &series.rows)
 }
 
 /// A run from there on, whose state is not saved.
@@ -334,7 +328,7 @@ fn a_state_of_something_else_is_refused() {
     let other_version = with(state.clone(), |state| state[0] += 1);
     let done = continued(Start::State(&mut other_version.as_slice()), &[][..], &lru);
     let message = done.expect_err("another version").to_string();
-    assert_eq!(message, "the state is of version 5, expected version 4");
+    assert_eq!(message, "the state is of version 6, expected version 5");
 }
 
 fn start<'a>(state: &'a mut &[u8], resumed: bool) -> Start<'a> {
