@@ -11,7 +11,6 @@ mod arc;
 pub mod belady;
 mod blocks;
 mod bplru;
-mod clock;
 mod destage;
 mod epo;
 mod error;
@@ -20,13 +19,13 @@ mod ghost;
 mod idle_cold;
 mod index;
 pub(crate) mod list;
+mod marks;
 mod none;
 mod pages;
 mod queue;
 mod s3_fifo;
 mod segments;
 mod settings;
-mod sieve;
 mod slots;
 
 use crate::state::Stored;
@@ -225,8 +224,8 @@ policies! {
     "none": "no buffer: every page goes straight to the drive", [], Nothing, none::make;
     "fifo": "the page that came first leaves first", [], Page, queue::fifo;
     "lru": "the page written longest ago leaves", [], Page, queue::lru;
-    "clock": "first in, first out, with a second chance for what was written again", [], Page, clock::make;
-    "sieve": "the first page from a hand on that was not written again leaves", [], Page, sieve::make;
+    "clock": "first in, first out, with a second chance for what was written again", [], Page, marks::clock;
+    "sieve": "the first page from a hand on that was not written again leaves", [], Page, marks::sieve;
     "s3-fifo": "pages pass a small queue, and stay in a large one if they are written again", [], Page, s3_fifo::make;
     "arc": "of pages written once and pages written again, the kind with too many slots gives its oldest", [], Page,
         arc::make;
