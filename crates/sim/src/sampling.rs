@@ -91,15 +91,20 @@ impl SampledBuffer {
         let block = whole.block_of(0).map(|_| setup.drive.pages_per_block);
         let (slots, rate) = scaled(spec.settings.capacity_pages, rate, block)?;
         let parts = if rate < 1.0 { PARTS } else { 0 };
-        let made = |slots| policy_of(spec, setup, slots).map(|policy| PolicyBuffer::new(policy, setup));
+        let made = |slots| {
+            let policy = policy_of(spec, setup, slots)?;
+            let free_at_ps = vec![0; setup.drive.elements as usize];
+            Ok::<_, Error>(PolicyBuffer { policy, free_at_ps, evicted: Vec::new(), hits: Counts::default() })
+        };
+        let optimal = |slots| OptimalBuffer { optimum: OfflineOptimum::new(slots, 0), numbers: BTreeMap::new() };
         Ok(Self {
             paging: Paging::new(&setup.drive, setup.run.unaligned),
             threshold: sample::threshold(rate),
-            policy: Sampled::new(made(slots)?, (0..parts).map(|_| made(slots / PARTS)).collect::<Result<_, _>>()?),
-            optimum: Sampled::new(
-                OptimalBuffer::new(slots),
-                (0..parts).map(|_| OptimalBuffer::new(slots / PARTS)).collect(),
-            ),
+            policy: Sampled {
+                whole: made(slots)?,
+                parts: (0..parts).map(|_| made(slots / PARTS)).collect::<Result<_, _>>()?,
+            },
+            optimum: Sampled { whole: optimal(slots), parts: (0..parts).map(|_| optimal(slots / PARTS)).collect() },
             unit: whole,
             rate,
             slots,
@@ -199,10 +204,6 @@ struct Sampled<B> {
 }
 
 impl<B: PageBuffer> Sampled<B> {
-    fn new(whole: B, parts: Vec<B>) -> Self {
-        Self { whole, parts }
-    }
-
     fn each(&mut self, act: impl Fn(&mut B)) {
         act(&mut self.whole);
         self.parts.iter_mut().for_each(act);
@@ -263,17 +264,6 @@ struct PolicyBuffer {
     hits: Counts,
 }
 
-impl PolicyBuffer {
-    fn new(policy: Box<dyn Policy + Send>, setup: &Setup) -> Self {
-        Self {
-            policy,
-            free_at_ps: vec![0; setup.drive.elements as usize],
-            evicted: Vec::new(),
-            hits: Counts::default(),
-        }
-    }
-}
-
 impl PageBuffer for PolicyBuffer {
     fn apply(&mut self, kind: Kind, page: Page) {
         match kind {
@@ -304,12 +294,6 @@ impl PageBuffer for PolicyBuffer {
 struct OptimalBuffer {
     optimum: OfflineOptimum,
     numbers: BTreeMap<Page, Page>,
-}
-
-impl OptimalBuffer {
-    fn new(slots: usize) -> Self {
-        Self { optimum: OfflineOptimum::new(slots, 0), numbers: BTreeMap::new() }
-    }
 }
 
 impl PageBuffer for OptimalBuffer {

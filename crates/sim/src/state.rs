@@ -46,13 +46,3 @@ impl<T: Serialize + DeserializeOwned> Stored for T {
         Ok(())
     }
 }
-
-/// Saves one part after the other.
-pub(crate) fn save_all(parts: Vec<&mut dyn Stored>, output: &mut dyn Write) -> Result<(), Error> {
-    parts.into_iter().try_for_each(|part| part.save(output))
-}
-
-/// Loads the same parts in the same order.
-pub(crate) fn load_all(parts: Vec<&mut dyn Stored>, input: &mut dyn Read) -> Result<(), Error> {
-    parts.into_iter().try_for_each(|part| part.load(input))
-}

@@ -41,7 +41,7 @@ fn same<T: Copy + PartialEq + std::fmt::Display>(what: &str, recorded: T, counte
 impl Element {
     fn audit(&self, shape: &Shape) -> Result<(), String> {
         self.audit_pages(shape)?;
-        for number in 0..shape.planes {
+        for number in 0..shape.spec.planes {
             self.audit_plane(shape, number).map_err(|fault| format!("plane {number}: {fault}"))?;
         }
         self.audit_erases(shape)?;
@@ -58,7 +58,7 @@ impl Element {
                 continue;
             };
             let block = shape.block_of(physical);
-            let position = physical - block * shape.pages_per_block;
+            let position = physical - block * shape.spec.pages_per_block;
             if block >= shape.blocks() || position >= shape.data_pages {
                 return Err(format!("page {local} at {physical}, which holds no data"));
             }
@@ -82,7 +82,7 @@ impl Element {
 
     fn audit_plane(&self, shape: &Shape, number: u32) -> Result<(), String> {
         let plane = &self.planes[number as usize];
-        let rows = number * shape.rows..(number + 1) * shape.rows;
+        let rows = number * shape.spec.blocks_per_plane..(number + 1) * shape.spec.blocks_per_plane;
         let count = |state: State| {
             let of = |block: &u32| self.blocks[*block as usize].state == state;
             rows.clone().filter(of).count()
@@ -90,7 +90,7 @@ impl Element {
         same("free blocks", plane.free_blocks as usize, count(State::Free))?;
         let open = usize::from(plane.position < shape.data_pages);
         same("open blocks", open, count(State::Open))?;
-        let room = plane.free_blocks * shape.pages_per_block + shape.pages_per_block;
+        let room = plane.free_blocks * shape.spec.pages_per_block + shape.spec.pages_per_block;
         same("room", plane.room + plane.position, room)?;
         if !rows.contains(&plane.open_block) {
             return Err(format!("its open block is {}", plane.open_block));
@@ -110,7 +110,7 @@ impl Element {
         let counted = self.blocks.iter().filter(|block| dead(block)).count();
         same("dead blocks", self.counters.dead_blocks as usize, counted)?;
         for (block, &erases) in self.blocks.iter().zip(&self.erases) {
-            let worn = shape.endurance > 0 && erases >= shape.endurance;
+            let worn = shape.spec.endurance > 0 && erases >= shape.spec.endurance;
             same("whether a block is dead", dead(block), worn)?;
             if block.opened > self.opened {
                 return Err(format!("a block opened as number {}", block.opened));

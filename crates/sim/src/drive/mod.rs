@@ -43,7 +43,6 @@ pub(crate) use translation::{Gained, Position, UnitPlace};
 
 /// A drive whose every page holds data, as after it was once written from end to end.
 pub struct Drive {
-    spec: Spec,
     shape: Shape,
     costs: Costs,
     elements: Vec<Element>,
@@ -78,18 +77,17 @@ impl Drive {
             rotation: 0,
             costs: Costs::of(spec),
             shape,
-            spec: spec.clone(),
         })
     }
 
     pub fn spec(&self) -> &Spec {
-        &self.spec
+        &self.shape.spec
     }
 
     /// The element of a page, and its number there.
     #[inline]
     pub fn place(&self, page: Page) -> Place {
-        self.shape.place(page)
+        self.shape.placement.place(page)
     }
 
     /// Programs a page; returns how long its element is busy, picoseconds.
@@ -141,7 +139,7 @@ impl Drive {
         }
         let Some(cost_ps) = outcome else {
             // A plane that is not allowed now may have a place, or make one, later.
-            if (0..self.spec.planes).all(allowed) {
+            if (0..self.shape.spec.planes).all(allowed) {
                 return Err(self.worn_out(place.element));
             }
             return Ok(None);
@@ -172,7 +170,7 @@ impl Drive {
     /// Discards a page; takes no time.
     pub fn trim(&mut self, place: Place) {
         if let Some(translation) = &mut self.translation {
-            let page = place.local * self.spec.elements + place.element;
+            let page = place.local * self.shape.spec.elements + place.element;
             self.elements[place.element as usize].counters.trimmed_pages +=
                 u64::from(translation.physical(page).is_some());
             return translation.discard(page);
@@ -214,7 +212,12 @@ impl Drive {
     #[cold]
     pub(crate) fn worn_out(&self, element: u32) -> Error {
         let counters = self.elements[element as usize].counters();
-        Error::WornOut { element, erases: counters.erases, dead: counters.dead_blocks, endurance: self.spec.endurance }
+        Error::WornOut {
+            element,
+            erases: counters.erases,
+            dead: counters.dead_blocks,
+            endurance: self.shape.spec.endurance,
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Open {
     pub units_left: u32,
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Group {
     pub free: VecDeque<u32>,
     /// By stream: pages of the host, moved pages, pages of the host to the SLC region.
@@ -170,16 +170,7 @@ impl Translation {
             state: State::Free,
             slc: number >= all - apart,
         };
-        let group = || Group {
-            free: VecDeque::new(),
-            open: [None, None, None],
-            slc_free: (all - apart..all).collect(),
-            slc_used: 0,
-            slc_sealed: 0,
-            opened: usable,
-            valid: 0,
-            rotation: 0,
-        };
+        let group = || Group { slc_free: (all - apart..all).collect(), opened: usable, ..Group::default() };
         let mapped = 1_000_000 - controller.unmapped_ppm;
         let mut layer = Self {
             map: vec![0; spec.pages() as usize],

@@ -82,7 +82,7 @@ impl Drive {
             return Ok(false);
         };
         let (unit_pages, groups) = (layer.unit_pages as usize, layer.groups());
-        let elements = self.spec.elements;
+        let elements = self.shape.spec.elements;
         for unit in pages.chunks(unit_pages) {
             for group in 0..groups {
                 self.collect_untimed(group)?;

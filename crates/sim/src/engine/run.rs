@@ -29,7 +29,7 @@ use super::write_stream::WriteStream;
 use super::{BufferMode, End, RunOptions, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Spec};
-use crate::state::{Stored, load_all, save_all};
+use crate::state::Stored;
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
 pub fn run(
@@ -102,7 +102,7 @@ pub fn run_between(
         if !engine.core().is_exhausted() {
             engine.advance_to(NEVER)?;
         }
-        save_all(engine.parts(), output)?;
+        engine.parts().into_iter().try_for_each(|part| part.save(output))?;
         engine.core_mut().pauses_at_end = false;
     }
     if engine.core().goes_on() {
@@ -157,7 +157,7 @@ trait TraceEngine<'a>: Engine<TraceWorld<'a>> {
 
     /// Takes over what was saved, all of it.
     fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
-        load_all(self.parts(), input)?;
+        self.parts().into_iter().try_for_each(|part| part.load(input))?;
         match io::copy(input, &mut io::sink()) {
             Ok(0) => Ok(()),
             Ok(more) => Err(Error::State(format!("{more} bytes too many"))),
@@ -181,7 +181,7 @@ where
             &mut core.host_queue,
             &mut core.requests,
         ];
-        parts.extend(self.buffer.as_mut().map(|buffer| buffer as _));
+        parts.extend(self.buffer.iter_mut().flat_map(InlineBuffer::parts));
         parts.extend([&mut core.tally as _, &mut core.series as _, &mut core.counters_before as _]);
         parts
     }

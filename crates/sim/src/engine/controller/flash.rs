@@ -4,8 +4,8 @@
 //! with an operation until the last phase is over. A channel serves the transfers that are ready, first come, first
 //! served; a program unit crosses in pieces of a flash page, so that reads go between them.
 
+use super::ControllerEngine;
 use super::events::Event;
-use super::{ControllerEngine, FlashRun};
 use crate::Error;
 use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES, Spec, UnitPlace};
 use crate::engine::core::World;
@@ -67,7 +67,7 @@ enum Phase {
     Transfer,
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct ElementQueue {
     /// The operation in progress, its phase, and when it began.
     current: Option<(Operation, Phase, u64)>,
@@ -112,14 +112,6 @@ pub(super) struct Flash {
 
 impl Flash {
     pub fn new(spec: &Spec, controller: &Controller) -> Self {
-        let element = || ElementQueue {
-            current: None,
-            phase: 0,
-            suspended: None,
-            reads: VecDeque::new(),
-            queue: VecDeque::new(),
-            has_unit: false,
-        };
         let channels = match controller.flash_channels {
             0 => spec.elements as usize,
             channels => channels as usize,
@@ -133,7 +125,7 @@ impl Flash {
             times => times.to_vec(),
         };
         Self {
-            elements: (0..spec.elements).map(|_| element()).collect(),
+            elements: (0..spec.elements).map(|_| ElementQueue::default()).collect(),
             free_at_ps: vec![0; spec.elements as usize],
             channel_free_ps: vec![0; channels],
             channel_ps_per_sector: controller.flash_sector_ps(spec),
@@ -225,7 +217,7 @@ impl Flash {
     }
 
     /// A read of a flash page.
-    fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
+    pub fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
         let slc_ps = self.controller.slc.read_ps.unwrap_or(self.spec.read_ps);
         let array_ps = if at.slc { slc_ps } else { self.read_ps(at.in_block, sectors) };
         Operation { work, array_ps, sectors: transferred, suspensions: 0 }
@@ -308,12 +300,6 @@ impl Flash {
 }
 
 impl<W: World> ControllerEngine<W> {
-    pub(super) fn enqueue_read(&mut self, id: u32, run: &FlashRun) {
-        let work = Work::Read(id, run.sectors);
-        let operation = self.flash.read(work, &run.at, run.sectors, run.sectors);
-        self.enqueue_first(run.at.element, operation);
-    }
-
     /// A read for the host joins an element's queue, and may suspend what the element does.
     pub(super) fn enqueue_first(&mut self, element: u32, operation: Operation) {
         self.enqueue(element, operation);
@@ -405,28 +391,16 @@ impl<W: World> ControllerEngine<W> {
             self.flash.elements_without_unit += 1;
         }
         self.begin_next(element);
-        self.finish_work(operation.work)
-    }
-
-    fn finish_work(&mut self, work: Work) -> Result<(), Error> {
-        match work {
-            Work::Read(id, sectors) => {
-                self.send(id, sectors);
-                Ok(())
-            }
-            Work::Program(unit) => self.unit_done(unit),
-            Work::CollectionRead(job) => self.job_read(job),
-            Work::CollectionProgram(job) => self.job_programmed(job),
-            Work::Erase(superblock) => self.part_erased(superblock),
-            Work::TranslationRead(number) => {
-                self.translation_read(number);
-                Ok(())
-            }
-            Work::TranslationUpdate(number) => {
-                self.translation_changed(number);
-                Ok(())
-            }
-            Work::TranslationWrite(_) | Work::Suspend => Ok(()),
+        match operation.work {
+            Work::Read(id, sectors) => self.send(id, sectors),
+            Work::Program(unit) => self.unit_done(unit)?,
+            Work::CollectionRead(job) => self.job_read(job)?,
+            Work::CollectionProgram(job) => self.job_programmed(job)?,
+            Work::Erase(superblock) => self.part_erased(superblock)?,
+            Work::TranslationRead(number) => self.translation_read(number),
+            Work::TranslationUpdate(number) => self.translation_changed(number),
+            Work::TranslationWrite(_) | Work::Suspend => {}
         }
+        Ok(())
     }
 }

@@ -343,7 +343,9 @@ impl<W: World> ControllerEngine<W> {
     fn read_run(&mut self, id: u32, run: &FlashRun) {
         self.core.requests.get(id).parts += 1;
         self.core.drive.count_reads(run.at.element, run.pages);
-        self.enqueue_read(id, run);
+        let work = Work::Read(id, run.sectors);
+        let operation = self.flash.read(work, &run.at, run.sectors, run.sectors);
+        self.enqueue_first(run.at.element, operation);
     }
 
     // Completion

@@ -38,7 +38,7 @@ enum Crossing {
     Barrier(PageJob),
 }
 
-#[derive(Clone, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Element {
     queue: VecDeque<PageJob>,
     pins: Option<Crossing>,
@@ -214,12 +214,7 @@ impl ParallelElements {
 impl Elements for ParallelElements {
     fn new(spec: &Spec) -> Self {
         let units = if spec.overlap == Overlap::Dies { spec.dies } else { spec.planes };
-        let idle = Element {
-            queue: VecDeque::new(),
-            pins: None,
-            units: vec![Unit::Idle; units as usize],
-            sensed: VecDeque::new(),
-        };
+        let idle = Element { units: vec![Unit::Idle; units as usize], ..Element::default() };
         Self {
             elements: vec![idle; spec.elements as usize],
             timers: Timers::new((spec.elements * (units + 1)) as usize),
