@@ -189,14 +189,8 @@ fn instructions(case: &Case) -> Result<f64, String> {
             .output()
             .map_err(|error| format!("valgrind: {error}"))?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let line = text.lines().find(|line| line.contains("refs:"));
-        let digits: String = line
-            .and_then(|line| line.rsplit(':').next())
-            .unwrap_or_default()
-            .chars()
-            .filter(char::is_ascii_digit)
-            .collect();
-        digits.parse().map_err(|_| format!("valgrind said {text}"))
+        let (_, number) = text.lines().find_map(|line| line.split_once("refs:")).unwrap_or_default();
+        number.trim().replace(',', "").parse().map_err(|_| format!("valgrind said {text}"))
     };
     // The difference leaves out the start, and the making of the drive.
     let (few, many) = (100_000, 300_000);

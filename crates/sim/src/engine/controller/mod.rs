@@ -11,7 +11,6 @@ mod collection;
 mod events;
 mod flash;
 mod host_idle;
-mod link;
 mod mapping_cache;
 mod write_cache;
 
@@ -21,7 +20,7 @@ use super::RunOptions;
 use super::core::{Core, Engine, EventLoop, World};
 use super::load::requests::DriveRequest;
 use super::timers::after;
-use crate::drive::{COMMAND_BYTES, Controller, Position, SECTOR_BYTES};
+use crate::drive::{COMMAND_BYTES, Controller, Position, SECTOR_BYTES, Spec};
 use crate::policy::Page;
 use crate::state::Stored;
 use crate::{Error, engine};
@@ -29,7 +28,6 @@ use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
 use host_idle::HostIdle;
-use link::Link;
 use mapping_cache::MappingCache;
 use write_cache::{Admission, Programmed, WriteCache};
 
@@ -457,4 +455,42 @@ struct FlashRun {
     at: Position,
     pages: u32,
     sectors: u32,
+}
+
+/// The link to the host, first come, first served.
+struct Link {
+    /// When each direction is free; one that is not duplex uses the first only.
+    free_ps: [u64; 2],
+    ps_per_sector: u64,
+    to_host: usize,
+}
+
+impl Link {
+    fn new(spec: &Spec, controller: &Controller) -> Self {
+        Self {
+            free_ps: [0; 2],
+            ps_per_sector: controller.link_ps_per_sector.unwrap_or(spec.channel_ps_per_sector),
+            to_host: usize::from(controller.link_duplex),
+        }
+    }
+
+    /// When data from the host that are ready now have crossed.
+    #[inline]
+    fn receive(&mut self, now_ps: u64, sectors: u32) -> u64 {
+        self.reserve(0, now_ps, sectors)
+    }
+
+    /// When data to the host that are ready now have crossed.
+    #[inline]
+    fn send(&mut self, now_ps: u64, sectors: u32) -> u64 {
+        self.reserve(self.to_host, now_ps, sectors)
+    }
+
+    #[inline]
+    fn reserve(&mut self, direction: usize, now_ps: u64, sectors: u32) -> u64 {
+        let free_ps = &mut self.free_ps[direction];
+        let took_ps = u64::from(sectors) * self.ps_per_sector;
+        *free_ps = after(now_ps.max(*free_ps), took_ps);
+        *free_ps
+    }
 }
