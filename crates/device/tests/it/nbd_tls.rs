@@ -35,7 +35,7 @@ fn scene_with(prepare: impl FnOnce(&Authority, &Path)) -> Scene {
     let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
     authority.write(folder.path());
     prepare(&authority, folder.path());
-    let served = Served::start_in(folder, "nbd:unix:FOLDER/drive.sock,tls=FOLDER", Memory::forgetful(64 << 20, 512));
+    let served = Served::start_in(folder, "nbd:unix:FOLDER/drive.sock,tls=FOLDER", Memory::new(64 << 20, 512));
     assert!(served.address.starts_with("nbds+unix:///?socket="));
     Scene { served, authority }
 }
@@ -86,7 +86,7 @@ fn until_over(mut stream: UnixStream) {
 }
 
 #[test]
-fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
+fn clients_with_certificates_of_the_authority_read_what_they_wrote() {
     let scene = scene();
     let mut client = scene.known();
     let data: Vec<u8> = (0..24u32 << 20).map(|at| (at >> 7) as u8).collect();
@@ -101,11 +101,6 @@ fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
     while left > 0 {
         left -= client.reap(&mut |done| assert_eq!((done.error, done.data.len()), (0, 1 << 20))).unwrap();
     }
-}
-
-#[test]
-fn many_clients_at_once_read_what_they_wrote() {
-    let scene = scene();
     read_what_they_wrote(8, |_| scene.known());
 }
 

@@ -23,6 +23,7 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
     }));
     let path = Path::new(&drive.ready.transports[0].address);
     assert!(path.ends_with("cntrl"));
+    assert_eq!(std::fs::metadata(path).expect("a socket").permissions().mode() & 0o777, 0o600);
     let connect = || vfio_user::connect(path, &vfio_user::Settings::default());
     let (mut admin, mut queue) = connect().expect("a device");
     for pause_ms in [0, 1, 5, 20, 0] {

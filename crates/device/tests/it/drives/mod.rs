@@ -1,6 +1,7 @@
 //! Drives on a clock that tests set, and commands for them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -206,6 +207,12 @@ impl Bench {
         self.statuses().iter().all(|&status| status == Status::Done)
     }
 
+    /// Arms a fault: its number.
+    pub fn arm(&mut self, json: &str) -> u64 {
+        let fault = serde_json::from_str(json).expect(json);
+        self.drive.arm_faults(vec![fault]).expect(json)[0]
+    }
+
     pub fn content(&self) -> Vec<u8> {
         self.drive.content(0, self.drive.facts().size_bytes).to_vec()
     }
@@ -261,6 +268,14 @@ impl History {
 
     pub fn flush(&mut self, id: u64) {
         self.settles.insert(id, self.answered.clone());
+    }
+
+    /// Blocks become zeroes, durably, whatever was written before.
+    pub fn reset(&mut self, blocks: Range<usize>) {
+        for block in blocks {
+            self.dropped[block] += self.allowed[block].len();
+            self.allowed[block] = vec![0];
+        }
     }
 
     /// A command is done.

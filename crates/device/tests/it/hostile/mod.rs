@@ -64,7 +64,7 @@ const SHARED_BYTES: u64 = 1 << 20;
 
 impl<P: Protocol> Clients<P> {
     fn crowd(protocol: P, clients: usize) -> Self {
-        let mut crowd = Self::of(protocol, Memory::forgetful(SIZE_BYTES, 512));
+        let mut crowd = Self::of(protocol, Memory::new(SIZE_BYTES, 512));
         crowd.memory = SharedMemory::new(SHARED_BYTES);
         (0..clients).for_each(|_| _ = crowd.accept());
         crowd

@@ -115,7 +115,7 @@ fn leave(client: &mut Client, drive: &mut Memory) {
 
 pub fn vfio_user(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
-    let mut drive = Memory::forgetful(SIZE_BYTES, 512);
+    let mut drive = Memory::new(SIZE_BYTES, 512);
     let mut client = Client::new();
     client.enable(&mut drive);
     while !bytes.is_over() {
