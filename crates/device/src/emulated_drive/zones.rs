@@ -62,7 +62,7 @@ impl EmulatedDrive {
     /// was killed may have left something there.
     pub fn set_zones(&mut self, zones: Zones) {
         for (number, zone) in (0..).zip(zones.all()) {
-            let zone_end = zones.start_bytes(number) + zones.geometry().zone_bytes;
+            let zone_end = zones.start_bytes(number) + zones.geometry.zone_bytes;
             self.discard(zone.write_pointer_bytes..zone_end);
             if let Some(model) = &mut self.model {
                 model.discard(zone.write_pointer_bytes..zone_end);
@@ -199,7 +199,7 @@ impl EmulatedDrive {
 
     /// Moves the end of what is durable in all zones. The error of the backing file, if it has not taken the table.
     pub(super) fn advance_zones(&mut self) -> Result<(), Status> {
-        for number in 0..self.zones().map_or(0, |zones| zones.geometry().count) {
+        for number in 0..self.zones().map_or(0, |zones| zones.geometry.count) {
             self.advance_zone(number);
         }
         match &mut self.zoned {
@@ -300,7 +300,7 @@ impl EmulatedDrive {
         // What cannot be read at its ends is about to be read again, and fails then.
         let _ = self.store.load_ends(from, length);
         self.store.zero(from, length);
-        let is_writable = self.store.backing().is_some_and(|backing| !backing.read_only());
+        let is_writable = self.store.backing().is_some_and(|backing| !backing.read_only);
         if is_writable && self.store.write_back_zeroes(from, length).is_err() {
             if let Some(zoned) = &mut self.zoned {
                 zoned.is_table_stale = true;

@@ -231,7 +231,7 @@ fn calibrate(server: &mut DriveServer, warnings: &mut Vec<Warning>) -> Result<()
     transport_overhead::measure(server, read_ns, warnings)?;
     if read_ns.is_some() {
         // Without a model no answer has a time that it could leave before.
-        server.drive.set_overheads(server.overheads.iter().map(|overhead| overhead.unwrap_or_default()).collect());
+        server.drive.overheads = server.overheads.iter().map(|overhead| overhead.unwrap_or_default()).collect();
     }
     for (what, model_ns) in fastest.into_iter().flatten() {
         for TransportReport { transport, floor_ns, .. } in server.transport_reports() {

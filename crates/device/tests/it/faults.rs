@@ -26,7 +26,7 @@ fn with(json: &str) -> Bench {
 }
 
 fn fired(bench: &Bench) -> u64 {
-    bench.drive.fault_reports()[0].fired
+    bench.drive.report().faults[0].fired
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn what_is_stuck_or_slow_is_answered_when_the_fault_ends_is_cleared_or_the_host_
         assert_eq!(bench.pass(US)[0].status, Status::Done);
     }
     let clear = |bench: &mut Bench| {
-        let id = bench.drive.fault_reports()[0].id;
+        let id = bench.drive.report().faults[0].id;
         assert_eq!(bench.drive.clear_faults(Some(id + 1)), 0);
         assert!(bench.pass(US).is_empty());
         assert_eq!(bench.drive.clear_faults(Some(id)), 1);
@@ -277,7 +277,7 @@ fn what_cannot_be_is_refused_with_all_that_came_with_it() {
         let error = bench.drive.arm_faults(faults).expect_err(json).to_string();
         assert!(error.starts_with(name), "{json}: {error}");
     }
-    assert!(bench.drive.fault_reports().is_empty());
+    assert!(bench.drive.report().faults.is_empty());
     assert!(bench.drive.arm_faults(vec![fault(r#"{"kind":"stuck"}"#); 65]).is_err());
 }
 

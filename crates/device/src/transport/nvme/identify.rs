@@ -48,7 +48,7 @@ pub fn identify(
         return match what {
             what::NAMESPACE_OF_COMMAND_SET if id == FIRST => Ok(zones::describe_namespace(zones, drive.facts())),
             what::NAMESPACE_OF_COMMAND_SET => Err(status::INVALID_NAMESPACE),
-            what::CONTROLLER_OF_COMMAND_SET => Ok(whole(&[(0, &[exponent(zones.geometry().append_bytes)])])),
+            what::CONTROLLER_OF_COMMAND_SET => Ok(whole(&[(0, &[exponent(zones.geometry.append_bytes)])])),
             what::ACTIVE_OF_COMMAND_SET => active_namespaces(id, FIRST),
             _ => Err(status::INVALID_FIELD),
         };

@@ -43,7 +43,7 @@ pub fn get(
     answer.resize(length as usize, 0);
     // Read, unless the host keeps its event: bit 15.
     if command.word(10) & (1 << 15) == 0 {
-        let zones = drive.zones().map_or(0, |zones| zones.changed().len());
+        let zones = drive.zones().map_or(0, |zones| zones.changed.len());
         controller.events.read(command.word(10) as u8, zones);
     }
     Ok(answer)

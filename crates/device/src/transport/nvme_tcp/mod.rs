@@ -128,7 +128,7 @@ impl Protocol for NvmeTcp {
     }
 
     fn holds_memory(&self, session: &Session) -> bool {
-        session.queue.as_ref().is_some_and(|queue| queue.transfers.memory.held_bytes() > 0)
+        session.queue.as_ref().is_some_and(|queue| queue.transfers.memory.held_bytes > 0)
     }
 
     fn memory_freed(&mut self, session: &mut Session, out: &mut Vec<u8>) {
@@ -180,15 +180,15 @@ impl Protocol for NvmeTcp {
         }
     }
 
-    fn probe(&self, at: &Endpoint) -> Option<Probe> {
+    fn probe(&self, at: &Endpoint) -> Probe {
         let (at, name, mut settings) = (at.clone(), self.subsystem.name.clone(), Settings::default());
         if let Some(host) = self.subsystem.hosts.first() {
             settings.host.clone_from(host);
         }
-        Some(Box::new(move |for_ms: u64, slow: bool| {
+        Box::new(move |for_ms: u64, slow: bool| {
             settings.waiting = Waiting::of_most(slow);
             let (_admin, mut queue) = connect(&at, &name, &settings)?;
             overhead(&mut queue, for_ms)
-        }))
+        })
     }
 }

@@ -57,7 +57,7 @@ pub struct Device {
     /// Whether completions wait for room.
     has_waiting: bool,
     /// Requests that the drive has.
-    in_flight: usize,
+    pub in_flight: usize,
     /// A reset waits for these; and the configuration that a host wrote meanwhile.
     is_resetting: bool,
     next_configuration: Option<u32>,
@@ -95,11 +95,6 @@ impl Device {
             coalescing: 0,
             vector_settings: vec![0; queues],
         })
-    }
-
-    /// Requests that the drive has.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
     }
 
     /// Whether its doorbells may ring at any time.

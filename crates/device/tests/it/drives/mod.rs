@@ -112,7 +112,7 @@ impl Bench {
     pub fn with(setup: &Setup, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
         let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX).expect("a model");
-        let read_only = backing.as_ref().is_some_and(Backing::read_only);
+        let read_only = backing.as_ref().is_some_and(|backing| backing.read_only);
         let facts = DriveInfo { size_bytes: setup.size_bytes(), read_only, ..DriveInfo::default() };
         let store = Store::new(setup.size_bytes(), backing).expect("a store");
         let of_clock = Clock::Set(Arc::clone(&clock));

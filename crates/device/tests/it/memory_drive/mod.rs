@@ -289,7 +289,7 @@ pub fn round(transport: &mut dyn Transport, drive: &mut Memory) -> bool {
 /// A drive that a thread serves, until this is dropped.
 pub struct Served {
     pub address: String,
-    pub probe: Option<Probe>,
+    pub probe: Probe,
     pub folder: TempDir,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Memory>>,
