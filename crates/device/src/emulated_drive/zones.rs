@@ -61,7 +61,7 @@ impl EmulatedDrive {
     /// Makes it a zoned drive, before it is served. What lies behind the write pointers is discarded: a drive that
     /// was killed may have left something there.
     pub fn set_zones(&mut self, zones: Zones) {
-        for (number, zone) in (0..).zip(zones.all()) {
+        for (number, zone) in (0..).zip(&zones.all) {
             let zone_end = zones.start_bytes(number) + zones.geometry.zone_bytes;
             self.discard(zone.write_pointer_bytes..zone_end);
             if let Some(model) = &mut self.model {
@@ -108,7 +108,7 @@ impl EmulatedDrive {
         if has_begun {
             zoned.zones.write(offset, length);
             zoned.pending.entry(number).or_default().push_back(PendingWrite { slot, done_ps: None, is_flushed: false });
-        } else if zoned.zones.all()[number as usize].write_pointer_bytes <= offset {
+        } else if zoned.zones.all[number as usize].write_pointer_bytes <= offset {
             // A backing file that failed may have left some of it behind the write pointer.
             self.store.zero(offset, length);
             self.note_change(offset..offset + length);
@@ -209,14 +209,14 @@ impl EmulatedDrive {
     }
 
     fn advance_zone(&mut self, number: u32) {
-        let zone = self.zones().map(|zones| zones.all()[number as usize]);
+        let zone = self.zones().map(|zones| zones.all[number as usize]);
         let Some(zone) = zone.filter(|zone| zone.durable_bytes < zone.write_pointer_bytes) else {
             return;
         };
         self.write_back();
         let durable_bytes = self.durable_end(zone.durable_bytes..zone.write_pointer_bytes);
         if let Some(zoned) = self.zoned.as_mut().filter(|_| durable_bytes != zone.durable_bytes) {
-            zoned.zones.set_durable(number, durable_bytes);
+            zoned.zones.all[number as usize].durable_bytes = durable_bytes;
             zoned.store_entry(number, &self.store);
         }
     }

@@ -114,7 +114,8 @@ pub struct ZoneCounts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zones {
     pub geometry: ZoneGeometry,
-    all: Vec<Zone>,
+    /// In the order of their addresses.
+    pub all: Vec<Zone>,
     open: u32,
     active: u32,
     writes: u64,
@@ -140,11 +141,6 @@ impl Zones {
             resets: 0,
             changed: Vec::new(),
         }
-    }
-
-    /// All zones in the order of their addresses.
-    pub fn all(&self) -> &[Zone] {
-        &self.all
     }
 
     /// The number of the zone that an address within the drive lies in.
@@ -303,11 +299,6 @@ impl Zones {
             self.set(number, ZoneState::ReadOnly);
             self.changed.push(number);
         }
-    }
-
-    /// A zone is durable without a gap up to here.
-    pub fn set_durable(&mut self, number: u32, durable_bytes: u64) {
-        self.all[number as usize].durable_bytes = durable_bytes;
     }
 
     /// The drive lost its power, or was ended: what was not durable is gone, open zones are closed, and those without

@@ -41,7 +41,7 @@ fn backed(setup: &Setup, path: &Path) -> Bench {
 }
 
 fn state(bench: &Bench, zone: usize) -> (ZoneState, u64) {
-    let of = bench.drive.zones().expect("zones").all()[zone];
+    let of = bench.drive.zones().expect("zones").all[zone];
     (of.state, of.write_pointer_bytes - zone as u64 * ZONE)
 }
 

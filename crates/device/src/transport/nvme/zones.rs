@@ -126,7 +126,7 @@ pub fn report(command: &Submission, drive: &dyn Drive) -> Result<Outcome, Status
     let most = length as usize / DESCRIPTOR_BYTES - 1;
     let from = zones.number(start_bytes);
     let is_wanted = |zone: &Zone| wanted.is_none_or(|wanted| wanted == zone.state);
-    let found = (from..).zip(&zones.all()[from as usize..]).filter(|(_, zone)| is_wanted(zone));
+    let found = (from..).zip(&zones.all[from as usize..]).filter(|(_, zone)| is_wanted(zone));
     let count = if command.word(13) & PARTIAL != 0 { found.clone().take(most).count() } else { found.clone().count() };
     let mut report = page::<DESCRIPTOR_BYTES>(&[(0, &(count as u64).to_le_bytes())]);
     for (number, zone) in found.take(most) {

@@ -18,13 +18,16 @@ pub use session::Session;
 
 use super::Probe;
 use super::nvme::controller::Controller;
-pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
+pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then};
 use crate::client::nvme_tcp::{Settings, connect};
 use crate::client::{Waiting, overhead};
 use crate::command::{Answer, Drive};
 use pdu::Digests;
 use session::{ConnectedQueue, MAX_ANSWERS_BYTES, Out};
+
+/// Connections at a time.
+pub const MAX_CONNECTIONS: usize = 128;
 
 /// How long a host may take from its connection to its Connect command.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -35,8 +38,7 @@ pub fn serve(subsystem: Subsystem, transport: u32, at: &Endpoint) -> Result<Serv
         let source = Error::new(ErrorKind::InvalidInput, "NVMe over TCP needs ADDRESS:PORT, such as 127.0.0.1:4420");
         return Err(ListenError::Failed { endpoint: at.clone(), source });
     }
-    let limit = subsystem.connections;
-    Server::bind(NvmeTcp::new(subsystem), transport, at, limit)
+    Server::bind(NvmeTcp::new(subsystem), transport, at, MAX_CONNECTIONS)
 }
 
 #[derive(Debug)]

@@ -113,7 +113,7 @@ impl Device {
         let mut set = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
         set(0, &self.registers);
         for at in [property::CAP, property::VS, property::CC, property::CSTS] {
-            let value = self.controller.property(at, self.subsystem.queue_entries).unwrap_or(0);
+            let value = self.controller.property(at).unwrap_or(0);
             let ready = if at == property::CSTS && self.is_resetting { READY } else { 0 };
             let bytes = (value | u64::from(ready)).to_le_bytes();
             set(at as usize, if at == property::CAP { &bytes } else { &bytes[..4] });
@@ -254,7 +254,7 @@ impl Device {
         self.forget_queues();
         self.is_resetting = true;
         self.memory.clear();
-        self.interrupts.clear();
+        self.interrupts = Interrupts::default();
         self.bounce = Vec::new();
     }
 
