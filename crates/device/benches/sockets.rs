@@ -79,7 +79,7 @@ fn connect(over: &str, address: &str) -> Box<dyn Initiator + Send> {
     let unix = unix.map(|(_, path)| format!("unix:{path}"));
     let at = unix.unwrap_or_else(|| address.replace("nbd://", ""));
     let at = at.parse().expect("an address");
-    Box::new(nbd::Client::connect(&at, "", true, Waiting::Spins).expect("a client"))
+    Box::new(nbd::Client::connect(&at, "", true, Waiting::Spins, None).expect("a client"))
 }
 
 /// Content that was written throughout.
@@ -127,7 +127,7 @@ impl Bare {
             assert_eq!(taken, asked.len(), "a batch is read at once");
             let pages = [(); DEPTH as usize].map(|()| page(&mut chance));
             for &page in &pages {
-                store.fetch(page, PAGE_BYTES as u64);
+                store.present.fetch(page as usize, PAGE_BYTES);
             }
             let answers = pages.iter().flat_map(|&page| [&header[..], store.present(page, PAGE_BYTES as u64)]);
             let mut slices: Vec<IoSlice<'_>> = answers.map(IoSlice::new).collect();

@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (took, latencies_ns) = match place.split_once(':') {
         Some(("nbd", at)) => {
-            let mut client = nbd::Client::connect(&at.parse()?, "", true, waiting)?;
+            let mut client = nbd::Client::connect(&at.parse()?, "", true, waiting, None)?;
             load.run(&mut client)?
         }
         Some(("nvme-tcp", at)) => {

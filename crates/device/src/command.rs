@@ -4,9 +4,6 @@ use std::ops::Range;
 
 use crate::zones::{ZoneAction, ZoneError, Zones};
 
-/// The first namespace, and the only one of most drives.
-pub const FIRST_NAMESPACE: u32 = 1;
-
 /// What a command asks of the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
@@ -149,14 +146,10 @@ pub trait Drive {
     fn facts(&self) -> &DriveInfo;
 
     /// The namespace of this number, if there is one. Namespaces do not change while the drive is served.
-    fn namespace(&self, id: u32) -> Option<Namespace<'_>> {
-        (id == FIRST_NAMESPACE).then(|| Namespace { id, start_bytes: 0, facts: self.facts() })
-    }
+    fn namespace(&self, id: u32) -> Option<Namespace<'_>>;
 
     /// The number of namespaces, which are numbered from 1 on.
-    fn namespace_count(&self) -> u32 {
-        1
-    }
+    fn namespace_count(&self) -> u32;
 
     /// Takes a command; `data` are the bytes of a write and empty for all else. The answer comes
     /// later, to [`Transport::answer`](crate::transport::Transport::answer) of the tag's transport,
@@ -165,9 +158,7 @@ pub trait Drive {
 
     /// Aborts the commands with this tag that are in flight, as far as that can be; whether one was.
     /// Each is answered all the same, soon.
-    fn abort(&mut self, _tag: Tag) -> bool {
-        false
-    }
+    fn abort(&mut self, tag: Tag) -> bool;
 
     /// The present content of a range that lies within the drive: what a read that is [done](Status::Done) answers
     /// with. Of what no read was answered for it is only right after [`Drive::load`].
@@ -179,22 +170,16 @@ pub trait Drive {
     }
 
     /// How much of a range is alike from its beginning on. The range lies within the drive and is not empty.
-    fn extent(&self, _offset_bytes: u64, length_bytes: u64) -> Extent {
-        Extent { length_bytes, is_allocated: true }
-    }
+    fn extent(&self, offset_bytes: u64, length_bytes: u64) -> Extent;
 
     /// Counters for health log pages.
     fn health(&self) -> Health;
 
     /// The zones of a zoned drive.
-    fn zones(&self) -> Option<&Zones> {
-        None
-    }
+    fn zones(&self) -> Option<&Zones>;
 
     /// What is wrong with the drive. Transports ask often, so this has to be quick.
-    fn trouble(&self) -> Trouble {
-        Trouble::default()
-    }
+    fn trouble(&self) -> Trouble;
 }
 
 /// What a drive warns of.

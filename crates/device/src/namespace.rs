@@ -9,7 +9,10 @@ use crate::Error;
 use crate::command::{Command, Drive, DriveInfo, Extent, Health, Op, Status, Tag, Trouble};
 use crate::zones::Zones;
 
-pub use crate::command::{FIRST_NAMESPACE as FIRST, Namespace};
+pub use crate::command::Namespace;
+
+/// The first namespace, and the only one of most drives.
+pub const FIRST: u32 = 1;
 
 /// Namespaces of a drive, at most.
 pub const MOST_NAMESPACES: usize = 128;

@@ -28,12 +28,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn connect(to: &Endpoint, export: &str, structured: bool, waiting: Waiting) -> io::Result<Self> {
-        Self::connect_with(to, export, structured, waiting, None)
-    }
-
     /// Connects, with TLS if a configuration is given.
-    pub fn connect_with(
+    pub fn connect(
         to: &Endpoint,
         export: &str,
         structured: bool,

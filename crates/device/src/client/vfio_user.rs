@@ -428,8 +428,10 @@ impl Admin {
         Ok(admin)
     }
 
-    /// Enables the controller, with empty queues.
+    /// Enables the controller, with empty queues. One that is enabled is reset by that.
     pub fn enable(&mut self) -> io::Result<()> {
+        self.configure(ENABLED & !1)?;
+        self.wait_for_state(1, 0)?;
         let queue = &mut self.commands;
         queue.memory.write(0, &vec![0; queue.layout.data_at]);
         (queue.tail, queue.head, queue.phase) = (0, 0, true);
@@ -440,12 +442,6 @@ impl Admin {
         self.channel.write(0, 0x30, &completions_at.to_le_bytes())?;
         self.configure(ENABLED)?;
         self.wait_for_state(1, 1)
-    }
-
-    /// Disables it, and waits until it is.
-    pub fn disable(&mut self) -> io::Result<()> {
-        self.configure(ENABLED & !1)?;
-        self.wait_for_state(1, 0)
     }
 
     /// Shuts it down, and waits until it is.
@@ -508,11 +504,6 @@ impl Admin {
         let mut data = vec![0; PAGE_BYTES];
         self.commands.memory.read(self.commands.data_at(0), &mut data);
         data
-    }
-
-    /// Writes the page of data.
-    pub fn set_data(&self, data: &[u8]) {
-        self.commands.memory.write(self.commands.data_at(0), data);
     }
 
     /// More memory for the device, with no other command.

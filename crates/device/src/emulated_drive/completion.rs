@@ -66,7 +66,7 @@ impl EmulatedDrive {
             None => writeback.push((from, length)),
             // What the file refuses stays dirty, and the next flush reports it.
             Some(bytes) => {
-                let _ = store.write_back_bytes(from, &bytes[..length as usize]);
+                let _ = store.write_back(from, length, Some(&bytes[..length as usize]));
             }
         });
     }
@@ -167,7 +167,7 @@ impl EmulatedDrive {
             if from <= run.0 + run.1 {
                 run.1 = run.1.max(from + length - run.0);
             } else {
-                let _ = self.store.write_back(run.0, run.1); // stays dirty; the next flush reports it
+                let _ = self.store.write_back(run.0, run.1, None); // stays dirty; the next flush reports it
                 run = (from, length);
             }
         }
@@ -190,7 +190,7 @@ impl EmulatedDrive {
                     bytes[(begin - offset) as usize..(end - offset) as usize].copy_from_slice(part);
                 }
             }
-            self.store.write_back_bytes(offset, &bytes)?;
+            self.store.write_back(offset, length, Some(&bytes))?;
             next = offset + length;
         }
         Ok(())

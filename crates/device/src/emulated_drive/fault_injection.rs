@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::EmulatedDrive;
 use crate::Error;
 use crate::command::{Command, Drive, Op, Status};
-use crate::faults::{Fault, FaultReport, rotten_bits};
+use crate::faults::{Fault, rotten_bits};
 
 impl EmulatedDrive {
     /// Checks faults that are to be armed.
@@ -37,11 +37,6 @@ impl EmulatedDrive {
         }
         self.ready = ready.into();
         cleared
-    }
-
-    /// All faults, with their counts.
-    pub fn fault_reports(&self) -> Vec<FaultReport> {
-        self.faults.reports()
     }
 
     /// Whether all connections are to be dropped now: a fault reset the controller, or its link is
@@ -108,7 +103,7 @@ impl EmulatedDrive {
                 continue;
             }
             self.store.write(at, &[self.store.present(at, 1)[0] ^ mask]);
-            self.store.write_back(at, 1)?;
+            self.store.write_back(at, 1, None)?;
         }
         self.note_change(offset..offset + length);
         Ok(())

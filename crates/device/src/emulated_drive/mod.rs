@@ -14,6 +14,7 @@ mod zones;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::Event;
@@ -94,7 +95,8 @@ pub struct EmulatedDrive {
     aborted_requests: usize,
     /// Answers that are to leave: when, and of which slot. Of those with the same time that of the lower slot is first.
     ready: BinaryHeap<Reverse<(u64, usize)>>,
-    overheads: Vec<TransportOverhead>,
+    /// The overhead of each transport: its answers leave earlier by this time.
+    pub overheads: Vec<TransportOverhead>,
     trims: VecDeque<PendingTrim>,
     /// What may still be trimmed before the next poll of the transports.
     trim_budget_bytes: u64,
@@ -120,7 +122,7 @@ impl EmulatedDrive {
     /// A drive with this content, an optional model, and a clock.
     pub fn new(facts: DriveInfo, store: Store, model: Option<Model>, clock: Clock) -> Result<Self, Error> {
         let syncer = match store.backing() {
-            Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
+            Some(backing) if !facts.read_only => Some(Syncer::start(Arc::clone(&backing.file))?),
             _ => None,
         };
         Ok(Self {
@@ -165,11 +167,6 @@ impl EmulatedDrive {
 
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
-    }
-
-    /// Sets the overhead of each transport: its answers leave earlier by this time.
-    pub fn set_overheads(&mut self, overheads: Vec<TransportOverhead>) {
-        self.overheads = overheads;
     }
 
     /// Answers all commands after a fixed latency instead of the model's, while overheads are measured.

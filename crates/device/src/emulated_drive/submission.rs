@@ -27,7 +27,7 @@ impl EmulatedDrive {
         match command.op {
             Op::Read => {
                 self.store.load(range.0, range.1)?;
-                self.store.fetch(range.0, range.1);
+                self.store.present.fetch(range.0 as usize, range.1 as usize);
                 self.submit_part(slot, Kind::Read, range, now_ps).map(drop)
             }
             Op::Write => self.write(slot, range, Some(data), now_ps),
@@ -87,7 +87,7 @@ impl EmulatedDrive {
             Some(data) => self.store.write(offset, data),
             None => self.store.zero(offset, length),
         }
-        if modelled { Ok(()) } else { self.store.write_back(offset, length) }
+        if modelled { Ok(()) } else { self.store.write_back(offset, length, None) }
     }
 
     pub(super) fn page_bytes(&self) -> u64 {

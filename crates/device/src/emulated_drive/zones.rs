@@ -61,8 +61,8 @@ impl EmulatedDrive {
     /// Makes it a zoned drive, before it is served. What lies behind the write pointers is discarded: a drive that
     /// was killed may have left something there.
     pub fn set_zones(&mut self, zones: Zones) {
-        for (number, zone) in (0..).zip(zones.all()) {
-            let zone_end = zones.start_bytes(number) + zones.geometry().zone_bytes;
+        for (number, zone) in (0..).zip(&zones.all) {
+            let zone_end = zones.start_bytes(number) + zones.geometry.zone_bytes;
             self.discard(zone.write_pointer_bytes..zone_end);
             if let Some(model) = &mut self.model {
                 model.discard(zone.write_pointer_bytes..zone_end);
@@ -108,7 +108,7 @@ impl EmulatedDrive {
         if has_begun {
             zoned.zones.write(offset, length);
             zoned.pending.entry(number).or_default().push_back(PendingWrite { slot, done_ps: None, is_flushed: false });
-        } else if zoned.zones.all()[number as usize].write_pointer_bytes <= offset {
+        } else if zoned.zones.all[number as usize].write_pointer_bytes <= offset {
             // A backing file that failed may have left some of it behind the write pointer.
             self.store.zero(offset, length);
             self.note_change(offset..offset + length);
@@ -199,7 +199,7 @@ impl EmulatedDrive {
 
     /// Moves the end of what is durable in all zones. The error of the backing file, if it has not taken the table.
     pub(super) fn advance_zones(&mut self) -> Result<(), Status> {
-        for number in 0..self.zones().map_or(0, |zones| zones.geometry().count) {
+        for number in 0..self.zones().map_or(0, |zones| zones.geometry.count) {
             self.advance_zone(number);
         }
         match &mut self.zoned {
@@ -209,14 +209,14 @@ impl EmulatedDrive {
     }
 
     fn advance_zone(&mut self, number: u32) {
-        let zone = self.zones().map(|zones| zones.all()[number as usize]);
+        let zone = self.zones().map(|zones| zones.all[number as usize]);
         let Some(zone) = zone.filter(|zone| zone.durable_bytes < zone.write_pointer_bytes) else {
             return;
         };
         self.write_back();
         let durable_bytes = self.durable_end(zone.durable_bytes..zone.write_pointer_bytes);
         if let Some(zoned) = self.zoned.as_mut().filter(|_| durable_bytes != zone.durable_bytes) {
-            zoned.zones.set_durable(number, durable_bytes);
+            zoned.zones.all[number as usize].durable_bytes = durable_bytes;
             zoned.store_entry(number, &self.store);
         }
     }
@@ -300,7 +300,7 @@ impl EmulatedDrive {
         // What cannot be read at its ends is about to be read again, and fails then.
         let _ = self.store.load_ends(from, length);
         self.store.zero(from, length);
-        let is_writable = self.store.backing().is_some_and(|backing| !backing.read_only());
+        let is_writable = self.store.backing().is_some_and(|backing| !backing.read_only);
         if is_writable && self.store.write_back_zeroes(from, length).is_err() {
             if let Some(zoned) = &mut self.zoned {
                 zoned.is_table_stale = true;

@@ -175,7 +175,7 @@ impl DriveServer {
                 return self.held_replies.push((reply_to, lost));
             }
             ControlRequest::FaultInject { faults } => drive.arm_faults(faults).map(|ids| json!({"armed": ids})),
-            ControlRequest::FaultList {} => Ok(json!({"faults": drive.fault_reports()})),
+            ControlRequest::FaultList {} => Ok(json!({"faults": drive.report().faults})),
             ControlRequest::FaultClear { fault } => Ok(json!({"cleared": drive.clear_faults(fault)})),
             ControlRequest::ResetStats {} => {
                 drive.reset_counters();

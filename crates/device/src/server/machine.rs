@@ -57,13 +57,6 @@ pub fn allowed() -> Option<CpuSet> {
     rustix::thread::sched_getaffinity(None).ok()
 }
 
-/// Lets this thread run on these processors again.
-pub fn spread(over: Option<&CpuSet>) {
-    if let Some(over) = over {
-        let _ = rustix::thread::sched_setaffinity(None, over); // it shares a processor then
-    }
-}
-
 /// How long this thread has been ready to run and had no processor (proc(5), `schedstat`); 0 where the
 /// kernel does not count it.
 pub fn waited_ns() -> u64 {

@@ -105,21 +105,17 @@ fn serve_drive(
     }
     let ended = server.run(options, stop, control.as_ref().map(|control| &control.requests));
     drop((awake, realtime));
-    let lost = server.drive.finish().err().map(loss_message);
+    // The message for a backing file that is incomplete.
+    let lost = server.drive.finish().err().map(|status| match status {
+        Status::NoSpace => "the disk is full: what was written last is not in it; free space before it is served again",
+        _ => "it could not be written: what was written last is not in it",
+    });
     ended?;
     Ok(Summary { report: server.drive.report(), lost })
 }
 
 fn stopped(why: &str) -> Error {
     Error::system("the drive ended", std::io::Error::other(why))
-}
-
-/// The message for a backing file that is incomplete at the end.
-fn loss_message(status: Status) -> &'static str {
-    match status {
-        Status::NoSpace => "the disk is full: what was written last is not in it; free space before it is served again",
-        _ => "it could not be written: what was written last is not in it",
-    }
 }
 
 fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<(DriveServer, Option<NewFile>), Error> {
@@ -231,7 +227,7 @@ fn calibrate(server: &mut DriveServer, warnings: &mut Vec<Warning>) -> Result<()
     transport_overhead::measure(server, read_ns, warnings)?;
     if read_ns.is_some() {
         // Without a model no answer has a time that it could leave before.
-        server.drive.set_overheads(server.overheads.iter().map(|overhead| overhead.unwrap_or_default()).collect());
+        server.drive.overheads = server.overheads.iter().map(|overhead| overhead.unwrap_or_default()).collect();
     }
     for (what, model_ns) in fastest.into_iter().flatten() {
         for TransportReport { transport, floor_ns, .. } in server.transport_reports() {

@@ -122,8 +122,6 @@ enum ProbeError {
     /// The server failed, and not only the measurement.
     #[error(transparent)]
     Server(#[from] Error),
-    #[error("it has no client of its own")]
-    NoClient,
     #[error("no answer in {} s", PATIENCE.as_secs())]
     NoAnswer,
     #[error("only {0} reads")]
@@ -133,12 +131,13 @@ enum ProbeError {
 }
 
 fn run_probe(server: &mut DriveServer, number: usize, probe_ms: u64, slow: bool) -> Result<Measured, ProbeError> {
-    let mut probe = server.transports[number].probe().ok_or(ProbeError::NoClient)?;
+    let mut probe = server.transports[number].probe();
     let (allowed, in_realtime) = (server.allowed, server.realtime);
     let client = thread::Builder::new()
         .name("ioassay-floor".into())
         .spawn(move || {
-            machine::spread(allowed.as_ref());
+            // Where that fails it shares the processor of the server.
+            let _ = allowed.map(|allowed| rustix::thread::sched_setaffinity(None, &allowed));
             if in_realtime {
                 let _ = realtime::enter(0); // it could, so its client can
             }

@@ -16,12 +16,14 @@ use rustix::io::Errno;
 use crate::{Error, Status};
 
 pub struct Backing {
-    file: Arc<File>,
+    /// The file, also for the thread that syncs it.
+    pub file: Arc<File>,
     path: PathBuf,
-    size_bytes: u64,
+    pub size_bytes: u64,
     table_bytes: u64,
     is_new: bool,
-    read_only: bool,
+    /// Whether it cannot be written.
+    pub read_only: bool,
     /// Whether the file system makes holes.
     makes_holes: bool,
 }
@@ -70,10 +72,6 @@ impl Backing {
         })
     }
 
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
     /// The table behind the content; `None` of a file that was just made.
     pub fn table(&self) -> Result<Option<Vec<u8>>, Status> {
         if self.is_new {
@@ -87,16 +85,6 @@ impl Backing {
     /// Writes a part of the table.
     pub fn write_table(&self, at: u64, bytes: &[u8]) -> Result<(), Status> {
         self.write(self.size_bytes + at, bytes)
-    }
-
-    /// Whether it cannot be written.
-    pub fn read_only(&self) -> bool {
-        self.read_only
-    }
-
-    /// The file, for the thread that syncs it.
-    pub fn file(&self) -> Arc<File> {
-        Arc::clone(&self.file)
     }
 
     /// Calls back for each range that holds data, bytes; all of the file where its holes cannot be found. Nobody

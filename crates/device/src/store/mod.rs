@@ -64,11 +64,6 @@ impl Store {
         &self.present.bytes()[from..from + length_bytes as usize]
     }
 
-    /// Fetches the beginning of a range that is about to be read; see [`Content::fetch`].
-    pub fn fetch(&self, offset_bytes: u64, length_bytes: u64) {
-        self.present.fetch(offset_bytes as usize, length_bytes as usize);
-    }
-
     /// Reads what of a range is not in memory yet.
     pub fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
@@ -122,17 +117,11 @@ impl Store {
         }
     }
 
-    /// The present content of a range is durable: writes it to the backing file.
-    pub fn write_back(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
-        let bytes = self.present(offset_bytes, length_bytes);
+    /// The present content of a range is durable, or an older one: writes it to the backing file.
+    pub fn write_back(&mut self, offset_bytes: u64, length_bytes: u64, older: Option<&[u8]>) -> Result<(), Status> {
+        let bytes = older.unwrap_or_else(|| self.present(offset_bytes, length_bytes));
         let done = self.backing.as_ref().map_or(Ok(()), |backing| backing.write(offset_bytes, bytes));
         self.track_dirty(offset_bytes, length_bytes, done)
-    }
-
-    /// Older content of a range is durable: writes it to the backing file.
-    pub fn write_back_bytes(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
-        let done = self.backing.as_ref().map_or(Ok(()), |backing| backing.write(offset_bytes, bytes));
-        self.track_dirty(offset_bytes, bytes.len() as u64, done)
     }
 
     /// Zeroes of a range are durable.
@@ -148,7 +137,7 @@ impl Store {
     /// Writes a part of the table behind the content of the backing file, where there is one that can be written.
     pub fn write_table(&self, at: u64, bytes: &[u8]) -> Result<(), Status> {
         match &self.backing {
-            Some(backing) if !backing.read_only() => backing.write_table(at, bytes),
+            Some(backing) if !backing.read_only => backing.write_table(at, bytes),
             _ => Ok(()),
         }
     }

@@ -80,10 +80,8 @@ pub trait Transport {
         FIRST
     }
 
-    /// A client that measures how long this transport takes by itself, where there is one.
-    fn probe(&self) -> Option<Probe> {
-        None
-    }
+    /// A client that measures how long this transport takes by itself.
+    fn probe(&self) -> Probe;
 }
 
 /// A client that measures a transport's least latency, in a thread of its own while the drive serves: it connects, reads

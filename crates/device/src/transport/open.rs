@@ -7,7 +7,7 @@ use super::Transport;
 use super::fuse::Fuse;
 use super::nbd::{self, Certificates};
 use super::nvme_tcp::{self, Subsystem};
-use super::socket::{CONNECTION_BYTES, Endpoint, EndpointError, ListenError, SHARED_BYTES, TLS_BYTES};
+use super::socket::{CONNECTION_BYTES, Endpoint, ListenError, SHARED_BYTES, TLS_BYTES};
 use super::vfio_user::{self, VfioUser};
 use crate::Error;
 use crate::namespace::FIRST;
@@ -39,7 +39,7 @@ pub const TRANSPORTS: &[Entry] = &[
     Entry {
         name: "nvme-tcp",
         form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME, ,host=NAME, ,encryption=none and ,advertise=ADDRESS as wanted",
-        connections: nvme_tcp::USUAL_CONNECTIONS,
+        connections: nvme_tcp::MAX_CONNECTIONS,
         bytes: || 0,
         open: open_nvme_tcp,
     },
@@ -93,18 +93,14 @@ pub fn memory_bytes(asked: &[String]) -> u64 {
 /// A place for sockets. Beyond this machine it is one only where `protected`; else `remedy` says what would protect it.
 fn endpoint(place: &str, protected: bool, remedy: &str) -> Result<Endpoint, Error> {
     let text = place.strip_prefix("tcp:").unwrap_or(place);
-    let wrong = |error| Error::Option {
-        name: "transport",
-        value: place.to_owned(),
-        wanted: match error {
-            EndpointError::Unreadable { .. } => "unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420".to_owned(),
-            EndpointError::NotLoopback { address } => {
-                format!("a loopback address, such as 127.0.0.1:{}, or {remedy}", address.port())
-            }
-        },
-    };
-    let endpoint = text.parse::<Endpoint>().map_err(wrong)?;
-    if protected { Ok(endpoint) } else { endpoint.local().map_err(wrong) }
+    let unreadable = |_| Error::option("transport", place, "unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420");
+    match text.parse().map_err(unreadable)? {
+        Endpoint::Tcp(address) if !protected && !address.ip().is_loopback() => {
+            let wanted = format!("a loopback address, such as 127.0.0.1:{}, or {remedy}", address.port());
+            Err(Error::option("transport", place, wanted))
+        }
+        endpoint => Ok(endpoint),
+    }
 }
 
 fn served<T: Transport + 'static>(what: &str, bound: Result<T, ListenError>) -> Result<Box<dyn Transport>, Error> {

@@ -113,16 +113,17 @@ pub struct ZoneCounts {
 /// All zones of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zones {
-    geometry: ZoneGeometry,
-    all: Vec<Zone>,
+    pub geometry: ZoneGeometry,
+    /// In the order of their addresses.
+    pub all: Vec<Zone>,
     open: u32,
     active: u32,
     writes: u64,
     /// Zone resets since the counters were reset.
     pub resets: u64,
-    /// Zones that changed their state by themselves, in the order in which they did. A zone does that once at most:
-    /// only a host's command changes one that can only be read.
-    changed: Vec<u32>,
+    /// Zones that changed their state by themselves since the drive was started, in the order in which they did. A zone
+    /// does that once at most: only a host's command changes one that can only be read.
+    pub changed: Vec<u32>,
 }
 
 impl Zones {
@@ -140,15 +141,6 @@ impl Zones {
             resets: 0,
             changed: Vec::new(),
         }
-    }
-
-    pub fn geometry(&self) -> &ZoneGeometry {
-        &self.geometry
-    }
-
-    /// All zones in the order of their addresses.
-    pub fn all(&self) -> &[Zone] {
-        &self.all
     }
 
     /// The number of the zone that an address within the drive lies in.
@@ -307,16 +299,6 @@ impl Zones {
             self.set(number, ZoneState::ReadOnly);
             self.changed.push(number);
         }
-    }
-
-    /// Zones that changed their state by themselves, all since the drive was started. Later ones are appended.
-    pub fn changed(&self) -> &[u32] {
-        &self.changed
-    }
-
-    /// A zone is durable without a gap up to here.
-    pub fn set_durable(&mut self, number: u32, durable_bytes: u64) {
-        self.all[number as usize].durable_bytes = durable_bytes;
     }
 
     /// The drive lost its power, or was ended: what was not durable is gone, open zones are closed, and those without

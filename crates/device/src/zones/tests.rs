@@ -18,7 +18,7 @@ fn zones() -> Zones {
 }
 
 fn states(zones: &Zones) -> Vec<State> {
-    zones.all().iter().map(|zone| zone.state).collect()
+    zones.all.iter().map(|zone| zone.state).collect()
 }
 
 /// Writes where that is allowed.
@@ -40,12 +40,12 @@ enum Step {
 fn take_step(zones: &mut Zones, step: &Step) -> Result<(), ZoneError> {
     match *step {
         Step::Write { zone, off, blocks } => {
-            let at = zones.all()[zone].write_pointer_bytes + off * 4096;
+            let at = zones.all[zone].write_pointer_bytes + off * 4096;
             write(zones, at, blocks * 4096)
         }
         Step::Append { zone, blocks } => {
             let at = zones.append_at(zone as u64 * ZONE, blocks * 4096)?;
-            assert_eq!(at, zones.all()[zone].write_pointer_bytes);
+            assert_eq!(at, zones.all[zone].write_pointer_bytes);
             zones.write(at, blocks * 4096);
             Ok(())
         }
@@ -72,7 +72,7 @@ fn a_reset_says_what_is_to_be_discarded() {
     write(&mut zones, ZONE, 512).unwrap();
     assert_eq!(zones.manage(Action::Reset, Some(5 * ZONE)), Ok(vec![]));
     assert_eq!(zones.manage(Action::Reset, Some(0)), Ok(vec![0..CAPACITY]));
-    assert_eq!(zones.all()[0].write_pointer_bytes, 0);
+    assert_eq!(zones.all[0].write_pointer_bytes, 0);
     assert_eq!(zones.manage(Action::Finish, Some(2 * ZONE)), Ok(vec![]));
     assert_eq!(zones.manage(Action::Reset, None), Ok(vec![ZONE..ZONE + 512]));
     assert!(states(&zones).iter().all(|state| *state == State::Empty));
@@ -89,13 +89,13 @@ fn after_a_power_loss_zones_end_where_they_are_durable() {
     write(&mut zones, 2 * ZONE, 4096).unwrap();
     zones.manage(Action::Finish, Some(2 * ZONE)).unwrap();
     zones.manage(Action::Open, Some(3 * ZONE)).unwrap();
-    zones.set_durable(0, 1024);
-    zones.set_durable(1, ZONE + 512);
+    zones.all[0].durable_bytes = 1024;
+    zones.all[1].durable_bytes = ZONE + 512;
     let mut lost = Vec::new();
     zones.lose_power(|range| lost.push(range));
     assert_eq!(lost, [1024..4096, ZONE + 512..ZONE + CAPACITY, 2 * ZONE..2 * ZONE + 4096]);
     assert_eq!(states(&zones)[..4], [State::Closed, State::Closed, State::Full, State::Empty]);
-    assert_eq!(zones.all()[1].write_pointer_bytes, ZONE + 512);
+    assert_eq!(zones.all[1].write_pointer_bytes, ZONE + 512);
     assert_eq!((zones.open, zones.active), (0, 2));
 }
 
@@ -104,7 +104,7 @@ fn zones_that_lost_their_ends_are_never_more_than_can_be_active() {
     let mut zones = zones();
     for number in 0..5 {
         write(&mut zones, number * ZONE, CAPACITY).unwrap();
-        zones.set_durable(number as u32, number * ZONE + 512);
+        zones.all[number as usize].durable_bytes = number * ZONE + 512;
     }
     zones.lose_power(|_| {});
     assert_eq!(zones.active, 3);
@@ -116,9 +116,9 @@ fn zones_that_lost_their_ends_are_never_more_than_can_be_active() {
 fn a_table_gives_the_zones_of_a_drive_that_ended() {
     let mut zones = zones();
     write(&mut zones, 0, 4096).unwrap();
-    zones.set_durable(0, 4096);
+    zones.all[0].durable_bytes = 4096;
     write(&mut zones, ZONE, CAPACITY).unwrap();
-    zones.set_durable(1, ZONE + 8192);
+    zones.all[1].durable_bytes = ZONE + 8192;
     zones.wear_out(2);
     zones.manage(Action::Finish, Some(3 * ZONE)).unwrap();
     zones.manage(Action::Open, Some(4 * ZONE)).unwrap();
@@ -126,7 +126,7 @@ fn a_table_gives_the_zones_of_a_drive_that_ended() {
     let again = Zones::from_table(geometry(8, 2, 3), &table).unwrap();
     zones.lose_power(|_| {});
     assert_eq!(states(&again), states(&zones));
-    for (is, was) in again.all().iter().zip(zones.all()) {
+    for (is, was) in again.all.iter().zip(&zones.all) {
         assert_eq!(is.write_pointer_bytes, was.write_pointer_bytes);
     }
 }
@@ -137,7 +137,7 @@ fn a_table_that_cannot_be_is_refused() {
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut table = zones.table();
         change(&mut table);
-        Zones::from_table(*zones.geometry(), &table).expect_err("it cannot be")
+        Zones::from_table(zones.geometry, &table).expect_err("it cannot be")
     };
     assert_eq!(refused(&Vec::clear), TableError::Absent);
     assert_eq!(refused(&|table| table[4096] = 0), TableError::Absent);
@@ -293,12 +293,12 @@ proptest! {
         for step in steps {
             prop_assert_eq!(take_step(&mut zones, &step), plain.take_step(&step));
             prop_assert_eq!(states(&zones), &plain.state[..]);
-            for (start, (zone, blocks)) in (0..).step_by(ZONE as usize).zip(zones.all().iter().zip(&plain.written)) {
+            for (start, (zone, blocks)) in (0..).step_by(ZONE as usize).zip(zones.all.iter().zip(&plain.written)) {
                 prop_assert_eq!(zone.write_pointer_bytes, start + blocks * 4096);
                 let is_gone = [State::ReadOnly, State::Offline].contains(&zone.state);
                 prop_assert_eq!(zones.check_read(start..start + ZONE).is_err(), zone.state == State::Offline);
                 prop_assert_eq!(zones.check_deallocate(start..start + ZONE).is_err(), is_gone);
-                let changed = zones.changed().iter().filter(|&&number| zones.start_bytes(number) == start).count();
+                let changed = zones.changed.iter().filter(|&&number| zones.start_bytes(number) == start).count();
                 prop_assert_eq!(changed, usize::from(is_gone));
             }
             let counts = (zones.open as usize, zones.active as usize);

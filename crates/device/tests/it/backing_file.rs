@@ -102,7 +102,7 @@ fn one_server_at_a_time_has_the_file() {
     let readers = [0; 2].map(|_| Backing::open(&path, None, 0, true).expect("readers"));
     refusal(&path, None, false);
     drop(readers);
-    assert_eq!(Backing::open(&path, None, 0, false).expect("a file").size_bytes(), 65536);
+    assert_eq!(Backing::open(&path, None, 0, false).expect("a file").size_bytes, 65536);
 }
 
 #[test]

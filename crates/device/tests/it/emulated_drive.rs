@@ -25,7 +25,7 @@ fn an_answer_is_due_when_the_model_says() {
 #[test]
 fn an_answer_leaves_earlier_by_what_its_transport_takes() {
     let mut bench = Bench::new(&Setup::default());
-    bench.drive.set_overheads(vec![TransportOverhead { busy_ns: 8_000, alone_ns: 12_000 }]);
+    bench.drive.overheads = vec![TransportOverhead { busy_ns: 8_000, alone_ns: 12_000 }];
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
         bench.ask(Op::Read, 0, PAGE);

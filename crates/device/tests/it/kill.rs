@@ -64,7 +64,7 @@ impl EmulatedDrive {
 
     fn client(&self) -> Client {
         let at = Endpoint::Unix(self.socket.clone());
-        Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves")
+        Client::connect(&at, "", true, Waiting::Sleeps, None).expect("a drive that serves")
     }
 }
 

@@ -105,7 +105,7 @@ fn bounds_are_those_of_the_namespace_and_errors_name_it() {
     scene.drive.status = Status::Media;
     scene.ask(1, read(5, 3, 1).namespace(2));
     let log = scene.log(1, 64, 0).unwrap();
-    assert_eq!((log[16], log[24]), (3, 2));
+    assert_eq!((log[8], log[16], log[24]), (1, 3, 2)); // of queue 1, at block 3
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use crate::memory_drive::{Memory, Served};
 
 fn served(size_bytes: u64, block_bytes: u32) -> Served {
-    Served::start("nbd:unix:FOLDER/drive.sock", Memory::forgetful(size_bytes, block_bytes))
+    Served::start("nbd:unix:FOLDER/drive.sock", Memory::new(size_bytes, block_bytes))
 }
 
 /// Runs a program for at most five minutes; `None` if it is not installed. KILL, because fio ignores

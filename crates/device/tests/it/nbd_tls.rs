@@ -35,14 +35,14 @@ fn scene_with(prepare: impl FnOnce(&Authority, &Path)) -> Scene {
     let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
     authority.write(folder.path());
     prepare(&authority, folder.path());
-    let served = Served::start_in(folder, "nbd:unix:FOLDER/drive.sock,tls=FOLDER", Memory::forgetful(64 << 20, 512));
+    let served = Served::start_in(folder, "nbd:unix:FOLDER/drive.sock,tls=FOLDER", Memory::new(64 << 20, 512));
     assert!(served.address.starts_with("nbds+unix:///?socket="));
     Scene { served, authority }
 }
 
 impl Scene {
     fn connect(&self, tls: Arc<ClientConfig>) -> std::io::Result<Client> {
-        Client::connect_with(&self.served.endpoint(), "", true, Waiting::Sleeps, Some(tls))
+        Client::connect(&self.served.endpoint(), "", true, Waiting::Sleeps, Some(tls))
     }
 
     fn known(&self) -> Client {
@@ -86,7 +86,7 @@ fn until_over(mut stream: UnixStream) {
 }
 
 #[test]
-fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
+fn clients_with_certificates_of_the_authority_read_what_they_wrote() {
     let scene = scene();
     let mut client = scene.known();
     let data: Vec<u8> = (0..24u32 << 20).map(|at| (at >> 7) as u8).collect();
@@ -101,11 +101,6 @@ fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
     while left > 0 {
         left -= client.reap(&mut |done| assert_eq!((done.error, done.data.len()), (0, 1 << 20))).unwrap();
     }
-}
-
-#[test]
-fn many_clients_at_once_read_what_they_wrote() {
-    let scene = scene();
     read_what_they_wrote(8, |_| scene.known());
 }
 
@@ -129,7 +124,7 @@ fn a_client_whose_certificate_was_revoked_is_refused() {
     let connects = |serial| scene.connect(scene.authority.client(Some(&scene.authority.sign(ClientAuth, serial))));
     connects(8).unwrap().call(Request::Flush).unwrap();
     assert!(connects(7).is_err());
-    assert!(!scene.served.probe.take().unwrap()(10, true).unwrap().is_empty());
+    assert!(!(scene.served.probe)(10, true).unwrap().is_empty());
 }
 
 #[test]
@@ -143,7 +138,7 @@ fn without_tls_nothing_is_told_but_that_it_is_needed() {
         until_over(stream);
     }
     until_over(scene.plain(&option(1)));
-    let error = Client::connect(&scene.served.endpoint(), "", false, Waiting::Sleeps).unwrap_err();
+    let error = Client::connect(&scene.served.endpoint(), "", false, Waiting::Sleeps, None).unwrap_err();
     assert!(error.to_string().contains("0x80000005"), "{error}");
 }
 
@@ -185,7 +180,7 @@ fn a_handshake_that_lasts_is_ended_as_any_negotiation() {
     let folder = tempfile::tempdir().unwrap();
     Authority::new().write(folder.path());
     let certificates = Some(Certificates::read(folder.path()).unwrap());
-    let mut talk = Clients::of(Nbd::new(Export { certificates, ..Export::default() }), Memory::new(1 << 20, 512));
+    let mut talk = Clients::of(Nbd { export: Export { certificates, ..Export::default() } }, Memory::new(1 << 20, 512));
     talk.accept();
     assert_eq!(talk.send(&[&FLAGS[..], &option(5)].concat()), Then::Encrypts);
     assert!(talk.all[0].unread.is_empty());

@@ -46,7 +46,7 @@ fn a_second_host_gets_a_controller_of_its_own() {
     let (first, mut one) = connect(&at, NAME, &Settings::default()).unwrap();
     let settings = Settings { host_id: [2; 16], ..Settings::default() };
     let (second, mut two) = connect(&at, NAME, &settings).unwrap();
-    assert_ne!(first.controller(), second.controller());
+    assert_ne!(first.controller, second.controller);
     one.call(write_of(0, &[5; 4096], true)).unwrap();
     assert_eq!(two.call(read_of(0, 4096)).unwrap(), [5; 4096]);
     drop((first, one));

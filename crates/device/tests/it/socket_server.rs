@@ -312,8 +312,7 @@ fn is_woken(descriptor: std::os::fd::RawFd) -> bool {
 fn both_transports_measure_their_floor_and_leave() {
     for (name, slow) in [("nbd", false), ("nbd", true), ("nvme-tcp", true)] {
         let mut scene = Scene::over(transport::open(0, &format!("{name}:127.0.0.1:0")).unwrap(), 1 << 20);
-        scene.drive.keeps = false;
-        let mut probe = scene.server.probe().unwrap();
+        let mut probe = scene.server.probe();
         let client = std::thread::spawn(move || probe(100, slow));
         scene.round_until(|_| client.is_finished());
         assert!(!client.join().unwrap().unwrap().is_empty(), "{name}");
@@ -323,9 +322,9 @@ fn both_transports_measure_their_floor_and_leave() {
 
 #[test]
 fn many_clients_at_once_read_what_they_wrote() {
-    let served = Served::start("nbd:tcp:127.0.0.1:0", Memory::forgetful(16 << 20, 512));
+    let served = Served::start("nbd:tcp:127.0.0.1:0", Memory::new(16 << 20, 512));
     let to = served.endpoint();
-    read_what_they_wrote(8, |number| Client::connect(&to, "", number % 2 == 0, Waiting::Sleeps).unwrap());
+    read_what_they_wrote(8, |number| Client::connect(&to, "", number % 2 == 0, Waiting::Sleeps, None).unwrap());
 }
 
 /// A client that sends all of this when it can, in a thread of its own; dropped when told to.

@@ -1,12 +1,10 @@
 //! A zoned drive: what a power loss and a kill leave of its zones, what resets cost, and what faults do to them.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::drives::{Bench, Setup, any_drive, is_all, runs, tag};
+use crate::drives::{Bench, History, Setup, any_drive, is_all, runs, tag};
 use ioassay_block::SplitMix64;
 use ioassay_device::command::Drive;
-use ioassay_device::faults::{Fault, Kind};
 use ioassay_device::geometry::Geometry;
 use ioassay_device::store::Backing;
 use ioassay_device::zones::{ZoneAction, ZoneCounts, ZoneError, ZoneGeometry, ZoneOptions, ZoneState, Zones};
@@ -15,6 +13,7 @@ use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
 const ZONE: u64 = 64 << 10;
+const ZONE_BLOCKS: usize = (ZONE / BLOCK) as usize;
 const CAPACITY: u64 = 48 << 10;
 
 fn geometry(setup: &Setup) -> ZoneGeometry {
@@ -42,7 +41,7 @@ fn backed(setup: &Setup, path: &Path) -> Bench {
 }
 
 fn state(bench: &Bench, zone: usize) -> (ZoneState, u64) {
-    let of = bench.drive.zones().expect("zones").all()[zone];
+    let of = bench.drive.zones().expect("zones").all[zone];
     (of.state, of.write_pointer_bytes - zone as u64 * ZONE)
 }
 
@@ -50,101 +49,63 @@ fn manage(bench: &mut Bench, action: ZoneAction, zone: u64) -> u64 {
     bench.ask(Op::Zone(action, false), zone * ZONE, ZONE)
 }
 
-/// What was written to a zone since its reset, and how much of it must survive.
-#[derive(Debug, Clone, Default)]
-struct PlainZone {
-    generation: u64,
-    written: Vec<u8>,
-    must_survive: usize,
-    is_finished: bool,
-}
-
-/// A place in a zone: which zone, in which of its lives, and how many blocks are before it.
-type Mark = (usize, u64, usize);
-
-#[derive(Default)]
+/// Zones in the plainest way: what was written to each since its reset, and whether it was finished.
 struct Plain {
-    zones: Vec<PlainZone>,
-    buffered: bool,
-    /// What answers make durable, and what they only acknowledge.
-    settles: BTreeMap<u64, Vec<Mark>>,
-    acknowledges: BTreeMap<u64, Mark>,
-    acknowledged: Vec<Mark>,
+    zones: Vec<(Vec<u8>, bool)>,
+    /// Of each block whether it is before a write pointer: 1, or 0.
+    history: History,
 }
 
 impl Plain {
     fn new(zones: usize, buffered: bool) -> Self {
-        Self { zones: vec![PlainZone::default(); zones], buffered, ..Self::default() }
-    }
-
-    fn wrote(&mut self, id: u64, zone: usize, value: u8, blocks: u64, fua: bool) {
-        let of = &mut self.zones[zone];
-        of.written.extend(std::iter::repeat_n(value, blocks as usize));
-        let mark = (zone, of.generation, of.written.len());
-        if fua || !self.buffered {
-            self.settles.insert(id, vec![mark]);
-        } else {
-            self.acknowledges.insert(id, mark);
-        }
-    }
-
-    fn answered(&mut self, id: u64) {
-        for (zone, generation, end) in self.settles.remove(&id).unwrap_or_default() {
-            let of = &mut self.zones[zone];
-            if of.generation == generation {
-                of.must_survive = of.must_survive.max(end);
-            }
-        }
-        self.acknowledged.extend(self.acknowledges.remove(&id));
+        Self { zones: vec![(vec![], false); zones], history: History::new((zones * ZONE_BLOCKS) as u64, 1, buffered) }
     }
 
     /// The zones after a power loss must be what they may be; from then on they are that.
     fn lost_power(&mut self, bench: &Bench) {
-        let content = bench.content();
-        for (number, of) in self.zones.iter_mut().enumerate() {
+        let (content, mut is_written) = (bench.content(), Vec::new());
+        for (number, (written, is_finished)) in self.zones.iter_mut().enumerate() {
             let (state, pointer) = state(bench, number);
             let blocks = (pointer / BLOCK) as usize;
-            let range = of.must_survive..=of.written.len();
-            assert!(range.contains(&blocks), "{number}: {blocks} of {range:?}");
+            is_written.extend(std::iter::repeat_n(1, blocks));
+            is_written.resize((number + 1) * ZONE_BLOCKS, 0);
+            written.truncate(blocks);
             let zone = &content[number * ZONE as usize..][..ZONE as usize];
             for (at, block) in zone.chunks(512).enumerate() {
-                let wanted = if at < blocks { of.written[at] } else { 0 };
+                let wanted = written.get(at).copied().unwrap_or(0);
                 assert!(is_all(block, wanted), "zone {number}, block {at}");
             }
-            let wanted = match blocks as u64 * BLOCK {
-                _ if of.is_finished => ZoneState::Full,
+            let wanted = match pointer {
+                _ if *is_finished => ZoneState::Full,
                 CAPACITY => ZoneState::Full,
                 0 => ZoneState::Empty,
                 _ => ZoneState::Closed,
             };
             assert_eq!(state, wanted, "zone {number}");
-            of.written.truncate(blocks);
-            of.must_survive = blocks;
         }
-        self.settles.clear();
-        self.acknowledges.clear();
-        self.acknowledged.clear();
+        self.history.cut(&is_written);
     }
 }
 
 fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut SplitMix64, value: u8) {
     let zone = chance.below_wide(plain.zones.len() as u64 / 2) as usize;
-    let written = plain.zones[zone].written.len() as u64;
+    let (of, first) = (&mut plain.zones[zone], zone * ZONE_BLOCKS);
+    let written = of.0.len() as u64;
     let fua = chance.below_wide(6) == 0;
     match chance.below_wide(24) {
-        0 => drop(plain.settles.insert(bench.flush(), plain.acknowledged.clone())),
+        0 => plain.history.flush(bench.flush()),
         1 => {
             manage(bench, ZoneAction::Reset, zone as u64);
-            let generation = plain.zones[zone].generation + 1;
-            plain.zones[zone] = PlainZone { generation, ..PlainZone::default() };
+            *of = (vec![], false);
+            plain.history.reset(first..first + ZONE_BLOCKS);
         }
         2 if chance.below_wide(3) == 0 => {
             manage(bench, ZoneAction::Finish, zone as u64);
-            plain.zones[zone].is_finished |= written * BLOCK < CAPACITY;
+            of.1 |= written * BLOCK < CAPACITY;
         }
         _ => {
             let left = CAPACITY / BLOCK - written;
-            if left == 0 || plain.zones[zone].is_finished {
+            if left == 0 || of.1 {
                 return;
             }
             let blocks = left.min(1 + chance.below_wide(20));
@@ -156,7 +117,8 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut SplitMix64, value: u8
             };
             let data = vec![value; if op == Op::Write { length as usize } else { 0 }];
             let id = bench.submit(op, offset, length, fua, &data);
-            plain.wrote(id, zone, value, blocks, fua);
+            of.0.extend(std::iter::repeat_n(value, blocks as usize));
+            plain.history.write(id, first as u64 + written, blocks, 1, fua);
         }
     }
 }
@@ -164,7 +126,7 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut SplitMix64, value: u8
 fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) {
     for answer in &bench.answers[*from..] {
         assert_eq!(answer.status, Status::Done, "{:?}", answer.command);
-        plain.answered(answer.command.tag.command);
+        plain.history.answered(answer.command.tag.command);
     }
     *from = bench.answers.len();
 }
@@ -216,11 +178,10 @@ proptest! {
                 bench.settle();
                 answered(&bench, &mut plain, &mut from);
                 bench.drive.finish().expect("the file takes it");
-                for of in &mut plain.zones {
-                    of.must_survive = of.written.len();
-                }
+                plain.history.flush(u64::MAX);
+                plain.history.answered(u64::MAX);
             }
-            plain.acknowledged.clear(); // it is killed here: nothing more is written
+            // It is killed here: nothing more is written.
         }
     }
 }
@@ -331,25 +292,16 @@ fn what_zones_refuse_changes_nothing() {
     assert!(is_all(&bench.content(), 0));
 }
 
-fn fault(kind: Kind) -> Fault {
-    let kind = serde_json::to_value(kind).expect("a kind");
-    serde_json::from_value(serde_json::json!({ "kind": kind })).expect("a fault")
-}
-
-fn arm(bench: &mut Bench, fault: Fault) {
-    bench.drive.clear_faults(None);
-    bench.drive.arm_faults(vec![fault]).expect("it can be");
-}
-
 #[test]
 fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does() {
     let mut bench = zoned(&Setup::default());
-    arm(&mut bench, fault(Kind::WriteError));
+    bench.arm(r#"{"kind":"write-error"}"#);
     assert_eq!(bench.status(Op::Write, 0, 4096, 1), Status::Media);
     assert_eq!(state(&bench, 0), (ZoneState::Empty, 0));
     assert_eq!(bench.status(Op::Zone(ZoneAction::Reset, false), 0, ZONE, 0), Status::Media); // a reset is a trim to faults
-    for kind in [Kind::LostWrite, Kind::TornWrite] {
-        arm(&mut bench, fault(kind));
+    for json in [r#"{"kind":"lost-write"}"#, r#"{"kind":"torn-write"}"#] {
+        bench.drive.clear_faults(None);
+        bench.arm(json);
         let (_, at) = state(&bench, 0);
         assert_eq!(bench.status(Op::Write, at, 4096, 1), Status::Done);
         assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, at + 4096));
@@ -360,14 +312,14 @@ fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does()
 #[test]
 fn a_zone_whose_pages_are_worn_can_only_be_read() {
     let mut bench = zoned(&Setup::default());
-    arm(&mut bench, Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) });
+    bench.arm(r#"{"kind":"worn","offset_bytes":65536,"length_bytes":65536,"endurance":1}"#);
     let refused = Status::Zone(ZoneError::InvalidTransition);
     for statuses in [[Status::Done, Status::Done], [Status::Media, refused]] {
         let ops = [(Op::Write, 4096), (Op::Zone(ZoneAction::Reset, false), ZONE)];
         assert_eq!(ops.map(|(op, length)| bench.status(op, ZONE, length, 1)), statuses);
     }
     assert_eq!(state(&bench, 1).0, ZoneState::ReadOnly);
-    assert_eq!(bench.drive.zones().expect("zones").changed(), [1]);
+    assert_eq!(bench.drive.zones().expect("zones").changed, [1]);
     assert_eq!(bench.status(Op::Write, 2 * ZONE, 4096, 1), Status::Done); // another zone is not concerned
 }
 

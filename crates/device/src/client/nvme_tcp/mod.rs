@@ -64,7 +64,7 @@ pub struct Admin {
     to: Endpoint,
     subsystem: String,
     settings: Settings,
-    controller: u16,
+    pub controller: u16,
 }
 
 impl Admin {
@@ -73,10 +73,6 @@ impl Admin {
         let (queue, controller) = open(to, subsystem, settings, (0, 32), 0xffff)?;
         let (to, subsystem, settings) = (to.clone(), subsystem.to_owned(), settings.clone());
         Ok(Self { queue, to, subsystem, settings, controller })
-    }
-
-    pub fn controller(&self) -> u16 {
-        self.controller
     }
 
     pub fn enable(&mut self) -> io::Result<()> {

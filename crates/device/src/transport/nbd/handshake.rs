@@ -66,21 +66,13 @@ impl Handshake {
         Self { encryption, flags: None, structured: false, allocation_of: None, options: 0 }
     }
 
-    /// Takes what the client sent; and what was agreed on when the transmission begins. `name` is that of the first
-    /// export, next to the empty one.
-    pub fn received(
-        &mut self,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        name: &str,
-        drive: &dyn Drive,
-    ) -> (Received, Option<Agreement>) {
-        let exports = Exports { name, drive };
+    /// Takes what the client sent; and what was agreed on when the transmission begins.
+    pub fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>, drive: &dyn Drive) -> (Received, Option<Agreement>) {
         let mut consumed = 0;
         loop {
             let (used, step) = match self.flags {
                 None => self.take_flags(&bytes[consumed..]),
-                Some(_) => self.take_option(&bytes[consumed..], out, &exports),
+                Some(_) => self.take_option(&bytes[consumed..], out, drive),
             };
             consumed += used;
             let (then, agreement) = match step {
@@ -109,7 +101,7 @@ impl Handshake {
     }
 
     /// How many bytes an option is, and what follows.
-    fn take_option(&mut self, bytes: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> (usize, Step) {
+    fn take_option(&mut self, bytes: &[u8], out: &mut Vec<u8>, drive: &dyn Drive) -> (usize, Step) {
         if bytes.len() < OPTION_BYTES {
             return (0, Step::Follows(Then::Wants(OPTION_BYTES)));
         }
@@ -122,11 +114,11 @@ impl Handshake {
             return (0, Step::Follows(Then::Wants(whole)));
         };
         self.options += 1;
-        (whole, self.choose(u32_at(bytes, 8), data, out, exports))
+        (whole, self.choose(u32_at(bytes, 8), data, out, drive))
     }
 
     /// Carries out an option, and answers it.
-    fn choose(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Step {
+    fn choose(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, drive: &dyn Drive) -> Step {
         let in_the_clear = self.encryption == Encryption::Required;
         let done = match kind {
             option::STARTTLS if in_the_clear && data.is_empty() => {
@@ -139,7 +131,7 @@ impl Handshake {
                 Err((reply::ERR_INVALID, "malformed, or a second time"))
             }
             option::EXPORT_NAME => {
-                let Some(namespace) = exports.find(data).filter(|_| !in_the_clear) else {
+                let Some(namespace) = find(data, drive).filter(|_| !in_the_clear) else {
                     return ENDS; // there is no way to say no
                 };
                 out.extend(size_and_flags(namespace.facts, self.structured));
@@ -150,14 +142,14 @@ impl Handshake {
             }
             option::ABORT => Ok(ENDS),
             _ if in_the_clear => Err((reply::ERR_TLS_REQD, "only with TLS")),
-            option::GO | option::INFO => self.describe(kind, data, out, exports),
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, exports),
+            option::GO | option::INFO => self.describe(kind, data, out, drive),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, drive),
             option::LIST | option::STRUCTURED_REPLY if !data.is_empty() => {
                 Err((reply::ERR_INVALID, "this option has no data"))
             }
             option::LIST => {
-                for id in FIRST..=exports.drive.namespace_count() {
-                    let name = exports.name_of(id);
+                for id in FIRST..=drive.namespace_count() {
+                    let name = name_of(id);
                     let length = (name.len() as u32).to_be_bytes();
                     answer(out, kind, reply::SERVER, &[&length, name.as_bytes()].concat());
                 }
@@ -175,14 +167,14 @@ impl Handshake {
     }
 
     /// Lists the contexts that a client asks for, or sets them: there is one at most.
-    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Result<Step, Refusal> {
+    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, drive: &dyn Drive) -> Result<Step, Refusal> {
         let sets = kind == option::SET_META_CONTEXT;
         if sets {
             self.allocation_of = None; // each such option replaces what was set before
         }
         let asked = contexts(data).filter(|_| self.structured);
         let (export, queries) = asked.ok_or((reply::ERR_INVALID, "malformed, or too early"))?;
-        let namespace = exports.find(export).ok_or(UNKNOWN)?;
+        let namespace = find(export, drive).ok_or(UNKNOWN)?;
         let is_of_it = |query: &&[u8]| *query == allocation::NAME || !sets && *query == allocation::FAMILY;
         if !sets && queries.is_empty() || queries.iter().any(is_of_it) {
             if sets {
@@ -196,19 +188,19 @@ impl Handshake {
 
     /// Describes the export that a client names, which begins the transmission if it is to go. Behind the name comes which
     /// information is asked for.
-    fn describe(&self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Result<Step, Refusal> {
+    fn describe(&self, kind: u32, data: &[u8], out: &mut Vec<u8>, drive: &dyn Drive) -> Result<Step, Refusal> {
         let malformed = (reply::ERR_INVALID, "malformed");
         let (name, rest) = word(data).ok_or(malformed)?;
         let infos = rest.get(2..).filter(|infos| infos.len() == 2 * usize::from(u16_at(rest, 0)));
         let infos = infos.ok_or(malformed)?;
         let asks_for = |kind: u16| infos.chunks_exact(2).any(|info| u16_at(info, 0) == kind);
-        let Namespace { id, facts, .. } = exports.find(name).ok_or(UNKNOWN)?;
+        let Namespace { id, facts, .. } = find(name, drive).ok_or(UNKNOWN)?;
         let mut inform = |subject: u16, data: &[u8]| {
             answer(out, kind, reply::INFO, &[&subject.to_be_bytes(), data].concat());
         };
         inform(info::EXPORT, &size_and_flags(facts, self.structured));
         if asks_for(info::NAME) {
-            inform(info::NAME, exports.name_of(id).as_bytes());
+            inform(info::NAME, name_of(id).as_bytes());
         }
         if asks_for(info::DESCRIPTION) {
             inform(info::DESCRIPTION, facts.model.as_bytes());
@@ -220,30 +212,15 @@ impl Handshake {
     }
 }
 
-/// The exports: one for each namespace. The first has the name, the others `-` and their number behind it.
-struct Exports<'a> {
-    name: &'a str,
-    drive: &'a dyn Drive,
+/// The name of a namespace's export: `drive` of the first, and the others have their numbers behind it.
+fn name_of(id: u32) -> String {
+    if id == FIRST { "drive".to_owned() } else { format!("drive-{id}") }
 }
 
-impl<'a> Exports<'a> {
-    fn name_of(&self, id: u32) -> String {
-        match id {
-            FIRST => self.name.to_owned(),
-            _ => format!("{}-{id}", self.name),
-        }
-    }
-
-    /// The export of this name, or the first where it is empty.
-    fn find(&self, name: &[u8]) -> Option<Namespace<'a>> {
-        let id = if name.is_empty() {
-            FIRST
-        } else {
-            let mut ids = FIRST..=self.drive.namespace_count();
-            ids.find(|&id| self.name_of(id).as_bytes() == name)?
-        };
-        self.drive.namespace(id)
-    }
+/// The export of this name, or the first where it is empty.
+fn find<'a>(name: &[u8], drive: &'a dyn Drive) -> Option<Namespace<'a>> {
+    let mut ids = FIRST..=drive.namespace_count();
+    drive.namespace(ids.find(|&id| name.is_empty() || name_of(id).as_bytes() == name)?)
 }
 
 /// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`: an export, and names of contexts.

@@ -33,9 +33,6 @@ pub const USUAL_CONNECTIONS: usize = 64;
 /// How the drive is exported.
 #[derive(Debug, Clone)]
 pub struct Export {
-    /// The name of the first namespace's export; the empty name always works too. The others have their
-    /// numbers behind it: `drive-2`.
-    pub name: String,
     pub connections: usize,
     /// With certificates it takes only clients that have one, and TLS. Without, it takes all, in the clear.
     pub certificates: Option<Certificates>,
@@ -43,19 +40,19 @@ pub struct Export {
 
 impl Default for Export {
     fn default() -> Self {
-        Self { name: "drive".to_owned(), connections: USUAL_CONNECTIONS, certificates: None }
+        Self { connections: USUAL_CONNECTIONS, certificates: None }
     }
 }
 
 /// Serves a drive by NBD. `transport` is the number that its commands carry.
 pub fn serve(export: Export, transport: u32, at: &Endpoint) -> Result<Server<Nbd>, ListenError> {
     let limit = export.connections;
-    Server::bind(Nbd::new(export), transport, at, limit)
+    Server::bind(Nbd { export }, transport, at, limit)
 }
 
 #[derive(Debug)]
 pub struct Nbd {
-    export: Export,
+    pub export: Export,
 }
 
 /// One connection.
@@ -65,12 +62,6 @@ pub struct NbdSession {
     /// Until the transmission begins.
     handshake: Option<Handshake>,
     transmission: Transmission,
-}
-
-impl Nbd {
-    pub fn new(export: Export) -> Self {
-        Self { export }
-    }
 }
 
 impl Protocol for Nbd {
@@ -116,7 +107,7 @@ impl Protocol for Nbd {
         let NbdSession { handshake, transmission, .. } = session;
         let mut negotiated = 0;
         if let Some(negotiates) = handshake {
-            let (received, agreement) = negotiates.received(bytes, out, &self.export.name, drive);
+            let (received, agreement) = negotiates.received(bytes, out, drive);
             let Some(agreement) = agreement else { return received };
             (negotiated, transmission.agreement, *handshake) = (received.consumed, agreement, None);
         }
@@ -144,11 +135,11 @@ impl Protocol for Nbd {
         (late && session.handshake.is_some()).then_some(End::Now)
     }
 
-    fn probe(&self, at: &Endpoint) -> Option<Probe> {
+    fn probe(&self, at: &Endpoint) -> Probe {
         let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(|of| of.probe.clone()));
-        Some(Box::new(move |for_ms: u64, slow: bool| {
-            overhead(&mut Client::connect_with(&at, "", true, Waiting::of_most(slow), tls.clone())?, for_ms)
-        }))
+        Box::new(move |for_ms: u64, slow: bool| {
+            overhead(&mut Client::connect(&at, "", true, Waiting::of_most(slow), tls.clone())?, for_ms)
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::MAX_QUEUE_ENTRIES;
 use super::entry::{Submission, page};
 use super::events::{Events, warnings};
 use super::features::Features;
@@ -116,11 +117,11 @@ impl Controller {
     }
 
     /// A property's value; `None` if there is no such.
-    pub fn property(&self, offset: u32, entries: u16) -> Option<u64> {
+    pub fn property(&self, offset: u32) -> Option<u64> {
         match offset {
             // Contiguous queues required, and the NVM command set.
             property::CAP => {
-                let most = u64::from(entries.saturating_sub(1));
+                let most = u64::from(MAX_QUEUE_ENTRIES - 1);
                 Some(most | (1 << 16) | (READY_TIME << 24) | (1 << 37) | self.command_sets)
             }
             property::VS => Some(VERSION.into()),

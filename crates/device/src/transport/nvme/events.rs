@@ -98,7 +98,7 @@ impl Events {
             self.information = information(new);
         }
         self.warnings = (self.warnings | new) & warnings;
-        let changes = drive.zones().map_or(0, |zones| zones.changed().len());
+        let changes = drive.zones().map_or(0, |zones| zones.changed.len());
         if changes > std::mem::replace(&mut self.zones_seen, changes) {
             self.notices[OF_ZONES].raise(wanted & ZONE_NOTICES != 0);
         }

@@ -6,7 +6,10 @@ use super::entry::{IDENTIFY_BYTES, Submission, padded, page};
 use super::events::MAX_REQUESTS;
 use super::features::WARNING_KELVIN;
 use super::status::{self, Status};
-use super::{DISCOVERY_NAME, EVERY_NAMESPACE, IN_CAPSULE_BYTES, MAX_SOURCES, MAX_TRANSFER_BYTES, Subsystem, zones};
+use super::{
+    DISCOVERY_NAME, EVERY_NAMESPACE, IN_CAPSULE_BYTES, MAX_QUEUE_ENTRIES, MAX_SOURCES, MAX_TRANSFER_BYTES, Subsystem,
+    zones,
+};
 use crate::command::Drive;
 use crate::namespace::{FIRST, Namespace};
 
@@ -48,7 +51,7 @@ pub fn identify(
         return match what {
             what::NAMESPACE_OF_COMMAND_SET if id == FIRST => Ok(zones::describe_namespace(zones, drive.facts())),
             what::NAMESPACE_OF_COMMAND_SET => Err(status::INVALID_NAMESPACE),
-            what::CONTROLLER_OF_COMMAND_SET => Ok(whole(&[(0, &[exponent(zones.geometry().append_bytes)])])),
+            what::CONTROLLER_OF_COMMAND_SET => Ok(whole(&[(0, &[exponent(zones.geometry.append_bytes)])])),
             what::ACTIVE_OF_COMMAND_SET => active_namespaces(id, FIRST),
             _ => Err(status::INVALID_FIELD),
         };
@@ -103,7 +106,7 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &d
     // They have bytes where the others have zeroes.
     let by_way = match subsystem.pci_vendor.map(u16::to_le_bytes) {
         Some(vendor) => whole(&[(0, &[vendor; 2].concat())]),
-        None => of_fabrics(subsystem),
+        None => of_fabrics(),
     };
     let by_kind = if controller.discovers { Vec::new() } else { of_io(drive) };
     for part in [by_way, by_kind] {
@@ -113,10 +116,10 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &d
 }
 
 /// The fields of a controller that is reached by fabrics.
-fn of_fabrics(subsystem: &Subsystem) -> Vec<u8> {
+fn of_fabrics() -> Vec<u8> {
     whole(&[
         (320, &10u16.to_le_bytes()), // keep alive in steps of a second
-        (514, &subsystem.queue_entries.to_le_bytes()),
+        (514, &MAX_QUEUE_ENTRIES.to_le_bytes()),
         // Data pointers need no alignment, may be offsets, and may be the transport's.
         (536, &(1u32 | (1 << 20) | (1 << 21)).to_le_bytes()),
         (1792, &((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes()),

@@ -5,7 +5,7 @@ use super::entry::{Submission, padded, page};
 use super::features::KELVIN;
 use super::opcode::{self, io};
 use super::status::{self, Status};
-use super::{MAX_TRANSFER_BYTES, Subsystem, zones};
+use super::{MAX_QUEUE_ENTRIES, MAX_TRANSFER_BYTES, Subsystem, zones};
 use crate::command::Drive;
 use crate::namespace::FIRST;
 
@@ -43,7 +43,7 @@ pub fn get(
     answer.resize(length as usize, 0);
     // Read, unless the host keeps its event: bit 15.
     if command.word(10) & (1 << 15) == 0 {
-        let zones = drive.zones().map_or(0, |zones| zones.changed().len());
+        let zones = drive.zones().map_or(0, |zones| zones.changed.len());
         controller.events.read(command.word(10) as u8, zones);
     }
     Ok(answer)
@@ -149,7 +149,7 @@ fn discovery(subsystem: &Subsystem, host: &[u8]) -> Vec<u8> {
         (entry(0), &kind),
         (entry(4), &1u16.to_le_bytes()), // the port
         (entry(6), &[0xff; 2]),          // any controller
-        (entry(8), &subsystem.queue_entries.to_le_bytes()),
+        (entry(8), &MAX_QUEUE_ENTRIES.to_le_bytes()),
         (entry(32), address.port().to_string().as_bytes()),
         (entry(256), subsystem.name.as_bytes()),
         (entry(512), address.ip().to_string().as_bytes()),

@@ -37,5 +37,5 @@ pub const EVERY_NAMESPACE: u32 = u32::MAX;
 /// Data that a command of fabrics may carry with it.
 pub const IN_CAPSULE_BYTES: usize = 8 << 10;
 
-/// Connections of fabrics that are taken when nothing else is said.
-pub const USUAL_CONNECTIONS: usize = 128;
+/// Entries of the longest queue that a host may ask for.
+pub const MAX_QUEUE_ENTRIES: u16 = 1024;

@@ -2,11 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::{DISCOVERY_NAME, USUAL_CONNECTIONS};
+use super::DISCOVERY_NAME;
 use crate::namespace::FIRST;
-
-/// Entries of the longest queue that a host may ask for.
-pub const MAX_QUEUE_ENTRIES: u16 = 1024;
 
 /// A subsystem, and how much of it hosts may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,13 +12,10 @@ pub struct Subsystem {
     pub name: String,
     /// The universally unique identifier of the first namespace.
     pub uuid: [u8; 16],
-    /// Entries of a queue, at most.
-    pub queue_entries: u16,
     /// I/O queues of a controller, at most.
     pub io_queues: u16,
     /// Controllers, which is hosts and discoveries, at a time.
     pub controllers: u16,
-    pub connections: usize,
     /// Names of the hosts that may connect; any may if there are none. A name is no secret: the list keeps
     /// hosts from the wrong drive, and is no protection from hostile ones.
     pub hosts: Vec<String>,
@@ -77,10 +71,8 @@ impl Subsystem {
         Self {
             uuid: identifier(name.as_bytes()),
             name,
-            queue_entries: MAX_QUEUE_ENTRIES,
             io_queues: 16,
             controllers: 16,
-            connections: USUAL_CONNECTIONS,
             hosts: Vec::new(),
             address: None,
             pci_vendor: None,

@@ -47,7 +47,7 @@ const REPORTED: [ZoneState; 7] = [
 /// The namespace, as Identify of the command set describes it (figure 48). No zone changes by itself for another reason
 /// than its wear, and reads may cross boundaries.
 pub fn describe_namespace(zones: &Zones, facts: &DriveInfo) -> Vec<u8> {
-    let geometry = zones.geometry();
+    let geometry = zones.geometry;
     let limit = |most: u32| {
         let less_one = if most == geometry.count { u32::MAX } else { most - 1 };
         less_one.to_le_bytes()
@@ -65,7 +65,7 @@ pub fn describe_namespace(zones: &Zones, facts: &DriveInfo) -> Vec<u8> {
 pub fn changed(controller: &Controller, drive: &dyn Drive) -> Option<Vec<u8>> {
     let zones = drive.zones()?;
     let block = u64::from(drive.facts().block_bytes.max(1));
-    let changed = zones.changed().get(controller.events.zones_read..).unwrap_or(&[]);
+    let changed = zones.changed.get(controller.events.zones_read..).unwrap_or(&[]);
     if changed.len() > MOST_CHANGED {
         return Some(page::<IDENTIFY_BYTES>(&[(0, &[0xff; 2])]));
     }
@@ -76,7 +76,7 @@ pub fn changed(controller: &Controller, drive: &dyn Drive) -> Option<Vec<u8>> {
 /// An append: its place is found now, and nothing comes between that and the write.
 pub fn place(command: &Submission, request: Request, drive: &dyn Drive) -> Result<Request, Status> {
     let zones = drive.zones().ok_or(status::INVALID_OPCODE)?;
-    if command.word(12) & REMAP_PROTECTION != 0 || request.length_bytes > zones.geometry().append_bytes {
+    if command.word(12) & REMAP_PROTECTION != 0 || request.length_bytes > zones.geometry.append_bytes {
         return Err(status::INVALID_FIELD);
     }
     if drive.facts().read_only {
@@ -104,7 +104,7 @@ pub fn action(command: &Submission, drive: &dyn Drive) -> Result<Request, Status
         if zones.start_bytes(zones.number(start_bytes)) != start_bytes {
             return Err(status::INVALID_FIELD);
         }
-        (start_bytes, zones.geometry().zone_bytes)
+        (start_bytes, zones.geometry.zone_bytes)
     };
     Ok(Request { op: Op::Zone(action, is_of_all), offset_bytes, length_bytes, fua: false })
 }
@@ -126,7 +126,7 @@ pub fn report(command: &Submission, drive: &dyn Drive) -> Result<Outcome, Status
     let most = length as usize / DESCRIPTOR_BYTES - 1;
     let from = zones.number(start_bytes);
     let is_wanted = |zone: &Zone| wanted.is_none_or(|wanted| wanted == zone.state);
-    let found = (from..).zip(&zones.all()[from as usize..]).filter(|(_, zone)| is_wanted(zone));
+    let found = (from..).zip(&zones.all[from as usize..]).filter(|(_, zone)| is_wanted(zone));
     let count = if command.word(13) & PARTIAL != 0 { found.clone().take(most).count() } else { found.clone().count() };
     let mut report = page::<DESCRIPTOR_BYTES>(&[(0, &(count as u64).to_le_bytes())]);
     for (number, zone) in found.take(most) {
@@ -143,7 +143,7 @@ fn describe_zone(zones: &Zones, number: u32, zone: &Zone, facts: &DriveInfo) -> 
     let pointer = if has_pointer { zone.write_pointer_bytes / block } else { u64::MAX };
     page::<DESCRIPTOR_BYTES>(&[
         (0, &[SEQUENTIAL_WRITE_REQUIRED, (zone.state as u8) << 4]),
-        (8, &(zones.geometry().capacity_bytes / block).to_le_bytes()),
+        (8, &(zones.geometry.capacity_bytes / block).to_le_bytes()),
         (16, &(zones.start_bytes(number) / block).to_le_bytes()),
         (24, &pointer.to_le_bytes()),
     ])

@@ -5,7 +5,7 @@ use crate::command::Drive;
 use crate::transport::nvme::controller::{Controller, Host, property};
 use crate::transport::nvme::entry::Submission;
 use crate::transport::nvme::status::{self, Status};
-use crate::transport::nvme::{DISCOVERY_NAME, Queue, u16_at};
+use crate::transport::nvme::{DISCOVERY_NAME, MAX_QUEUE_ENTRIES, Queue, u16_at};
 
 pub mod kind {
     pub const PROPERTY_SET: u8 = 0x00;
@@ -85,7 +85,7 @@ impl NvmeTcp {
         let request = Request::read(data)?;
         let id = (command.word(10) >> 16) as u16;
         let entries = (command.word(11) & 0xffff) + 1;
-        if !(2..=u32::from(self.subsystem.queue_entries)).contains(&entries) {
+        if !(2..=u32::from(MAX_QUEUE_ENTRIES)).contains(&entries) {
             return Err(refuse(44));
         }
         let flow_control = (command.word(11) >> 16) & DISABLE_FLOW_CONTROL == 0;
@@ -148,7 +148,7 @@ pub fn property<P>(queue: &mut Queue<'_, P>, command: &Submission, drive: &mut d
     controller.command_sets = if drive.zones().is_some() { 1 << 43 } else { 0 };
     let (size, offset) = (command.word(10) & 7, command.word(11));
     let wide = offset == property::CAP;
-    match (command.fabrics_type(), controller.property(offset, queue.subsystem.queue_entries)) {
+    match (command.fabrics_type(), controller.property(offset)) {
         (kind::CONNECT, _) => Err(status::SEQUENCE_ERROR),
         (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Ok(value),
         (kind::PROPERTY_SET, Some(_)) if size == 0 && offset == property::CC => {

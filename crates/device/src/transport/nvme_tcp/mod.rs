@@ -18,13 +18,16 @@ pub use session::Session;
 
 use super::Probe;
 use super::nvme::controller::Controller;
-pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
+pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem};
 use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then};
 use crate::client::nvme_tcp::{Settings, connect};
 use crate::client::{Waiting, overhead};
 use crate::command::{Answer, Drive};
 use pdu::Digests;
 use session::{ConnectedQueue, MAX_ANSWERS_BYTES, Out};
+
+/// Connections at a time.
+pub const MAX_CONNECTIONS: usize = 128;
 
 /// How long a host may take from its connection to its Connect command.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -35,8 +38,7 @@ pub fn serve(subsystem: Subsystem, transport: u32, at: &Endpoint) -> Result<Serv
         let source = Error::new(ErrorKind::InvalidInput, "NVMe over TCP needs ADDRESS:PORT, such as 127.0.0.1:4420");
         return Err(ListenError::Failed { endpoint: at.clone(), source });
     }
-    let limit = subsystem.connections;
-    Server::bind(NvmeTcp::new(subsystem), transport, at, limit)
+    Server::bind(NvmeTcp::new(subsystem), transport, at, MAX_CONNECTIONS)
 }
 
 #[derive(Debug)]
@@ -128,7 +130,7 @@ impl Protocol for NvmeTcp {
     }
 
     fn holds_memory(&self, session: &Session) -> bool {
-        session.queue.as_ref().is_some_and(|queue| queue.transfers.memory.held_bytes() > 0)
+        session.queue.as_ref().is_some_and(|queue| queue.transfers.memory.held_bytes > 0)
     }
 
     fn memory_freed(&mut self, session: &mut Session, out: &mut Vec<u8>) {
@@ -180,15 +182,15 @@ impl Protocol for NvmeTcp {
         }
     }
 
-    fn probe(&self, at: &Endpoint) -> Option<Probe> {
+    fn probe(&self, at: &Endpoint) -> Probe {
         let (at, name, mut settings) = (at.clone(), self.subsystem.name.clone(), Settings::default());
         if let Some(host) = self.subsystem.hosts.first() {
             settings.host.clone_from(host);
         }
-        Some(Box::new(move |for_ms: u64, slow: bool| {
+        Box::new(move |for_ms: u64, slow: bool| {
             settings.waiting = Waiting::of_most(slow);
             let (_admin, mut queue) = connect(&at, &name, &settings)?;
             overhead(&mut queue, for_ms)
-        }))
+        })
     }
 }

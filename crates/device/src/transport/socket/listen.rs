@@ -44,7 +44,8 @@ const UNIX_SEND_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    endpoint: Endpoint,
+    /// Where it listens, the port that the kernel chose included.
+    pub endpoint: Endpoint,
     /// Device and inode of the socket's file, to remove no other.
     file: Option<(u64, u64)>,
 }
@@ -84,11 +85,6 @@ impl Listener {
         listener.set_nonblocking(true)?;
         let endpoint = Endpoint::Tcp(listener.local_addr()?);
         Ok(Self { socket: listener.into(), endpoint, file: None })
-    }
-
-    /// Where it listens, the port that the kernel chose included.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
     }
 
     /// Whether a client waits to be accepted. Who hung up before it connected can be seen from then on.
@@ -187,7 +183,7 @@ mod tests {
         let listener = Listener::bind(&Endpoint::Unix(path.clone())).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(listener.accept().unwrap().is_none());
-        let _client = connect(listener.endpoint()).unwrap();
+        let _client = connect(&listener.endpoint).unwrap();
         assert!(listener.accept().unwrap().is_some());
         drop(listener);
         assert!(!path.exists());
@@ -199,7 +195,7 @@ mod tests {
         let [drive, left, file] = ["drive.sock", "left.sock", "file"].map(|name| folder.path().join(name));
         for endpoint in [Endpoint::Unix(drive), "127.0.0.1:0".parse().unwrap()] {
             let first = Listener::bind(&endpoint).unwrap();
-            let message = Listener::bind(first.endpoint()).unwrap_err().to_string();
+            let message = Listener::bind(&first.endpoint).unwrap_err().to_string();
             assert!(message.contains("taken"), "{message}");
         }
         std::mem::drop(UnixListener::bind(&left).unwrap());

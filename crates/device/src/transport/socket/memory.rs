@@ -65,7 +65,7 @@ impl SharedMemory {
 #[derive(Debug)]
 pub struct Share {
     memory: SharedMemory,
-    held_bytes: u64,
+    pub held_bytes: u64,
     ticket: Option<u64>,
 }
 
@@ -129,10 +129,6 @@ impl Share {
         }
     }
 
-    pub fn held_bytes(&self) -> u64 {
-        self.held_bytes
-    }
-
     pub fn waits(&self) -> bool {
         self.ticket.is_some()
     }
@@ -163,7 +159,7 @@ mod tests {
         assert!(!shares[2].take(1));
         assert!(shares[1].take(60));
         assert!(!shares[3].take(1));
-        assert_eq!([shares[1].held_bytes(), shares[3].held_bytes()], [60, 0]);
+        assert_eq!([shares[1].held_bytes, shares[3].held_bytes], [60, 0]);
         // Who is gone or needs it no longer is passed over.
         assert!(shares[3].take(0) && !shares[3].waits());
         shares.remove(2);

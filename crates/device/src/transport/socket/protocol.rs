@@ -109,7 +109,5 @@ pub trait Protocol {
     fn closed(&mut self, _session: &mut Self::Session) {}
 
     /// A client that measures how long the transport takes.
-    fn probe(&self, _at: &Endpoint) -> Option<Probe> {
-        None
-    }
+    fn probe(&self, at: &Endpoint) -> Probe;
 }

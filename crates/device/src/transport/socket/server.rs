@@ -66,7 +66,7 @@ impl<P: Protocol> Server<P> {
         };
         let epoll = watch_for_clients()
             .map_err(|error: Errno| ListenError::Failed { endpoint: endpoint.clone(), source: error.into() })?;
-        protocol.bound(listener.endpoint());
+        protocol.bound(&listener.endpoint);
         Ok(Self {
             protocol,
             transport,
@@ -81,10 +81,6 @@ impl<P: Protocol> Server<P> {
             polls: 0,
             ticked: Instant::now(),
         })
-    }
-
-    pub fn endpoint(&self) -> &Endpoint {
-        self.listener.endpoint()
     }
 
     /// Asks the kernel which connections have something, and takes new clients.
@@ -260,7 +256,7 @@ impl<P: Protocol> Server<P> {
                 continue;
             }
             let holds = is_short
-                && (slot.memory.held_bytes() > 0 || self.protocol.holds_memory(&slot.session))
+                && (slot.memory.held_bytes > 0 || self.protocol.holds_memory(&slot.session))
                 && self.protocol.in_flight(&slot.session) == 0;
             if slot.is_late(now) || slot.memory_timed_out(now) && holds {
                 self.close(at);
@@ -286,7 +282,7 @@ impl<P: Protocol> Transport for Server<P> {
     }
 
     fn address(&self) -> String {
-        self.protocol.address(self.listener.endpoint())
+        self.protocol.address(&self.listener.endpoint)
     }
 
     fn nqn(&self) -> Option<String> {
@@ -375,7 +371,7 @@ impl<P: Protocol> Transport for Server<P> {
         self.memory = memory.clone();
     }
 
-    fn probe(&self) -> Option<Probe> {
-        self.protocol.probe(self.listener.endpoint())
+    fn probe(&self) -> Probe {
+        self.protocol.probe(&self.listener.endpoint)
     }
 }

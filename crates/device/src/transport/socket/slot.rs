@@ -143,7 +143,7 @@ impl<S> Slot<S> {
         }
         if !self.blocked {
             let room = self.input.room_for(self.wants);
-            let missing = Input::extra_bytes(room).saturating_sub(self.memory.held_bytes());
+            let missing = Input::extra_bytes(room).saturating_sub(self.memory.held_bytes);
             if !self.memory.take(missing) {
                 return Ok(false);
             }
@@ -193,7 +193,7 @@ impl<S> Slot<S> {
 
     /// Gives memory back that the present message does not need.
     fn give_back(&mut self) {
-        let held_bytes = self.memory.held_bytes();
+        let held_bytes = self.memory.held_bytes;
         if held_bytes == 0 {
             return;
         }

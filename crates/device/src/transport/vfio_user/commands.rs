@@ -6,6 +6,7 @@ use super::pages;
 use super::queues::Place;
 use super::registers::MOST_QUEUES;
 use crate::command::Drive;
+use crate::transport::nvme::MAX_QUEUE_ENTRIES;
 use crate::transport::nvme::entry::{Outcome, Submission};
 use crate::transport::nvme::opcode::admin as opcode;
 use crate::transport::nvme::status::{self, Status};
@@ -76,7 +77,7 @@ impl Device {
         if id == 0 || id > granted.min(MOST_QUEUES) {
             return Err(status::QUEUE_IDENTIFIER_INVALID);
         }
-        if last == 0 || last >= self.subsystem.queue_entries {
+        if last == 0 || last >= MAX_QUEUE_ENTRIES {
             return Err(status::QUEUE_SIZE_INVALID);
         }
         let (address, _) = command.pages();

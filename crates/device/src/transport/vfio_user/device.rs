@@ -57,7 +57,7 @@ pub struct Device {
     /// Whether completions wait for room.
     has_waiting: bool,
     /// Requests that the drive has.
-    in_flight: usize,
+    pub in_flight: usize,
     /// A reset waits for these; and the configuration that a host wrote meanwhile.
     is_resetting: bool,
     next_configuration: Option<u32>,
@@ -97,11 +97,6 @@ impl Device {
         })
     }
 
-    /// Requests that the drive has.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
     /// Whether its doorbells may ring at any time.
     pub fn is_ready(&self) -> bool {
         self.controller.is_ready() && !self.active.is_empty()
@@ -118,7 +113,7 @@ impl Device {
         let mut set = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
         set(0, &self.registers);
         for at in [property::CAP, property::VS, property::CC, property::CSTS] {
-            let value = self.controller.property(at, self.subsystem.queue_entries).unwrap_or(0);
+            let value = self.controller.property(at).unwrap_or(0);
             let ready = if at == property::CSTS && self.is_resetting { READY } else { 0 };
             let bytes = (value | u64::from(ready)).to_le_bytes();
             set(at as usize, if at == property::CAP { &bytes } else { &bytes[..4] });
@@ -259,7 +254,7 @@ impl Device {
         self.forget_queues();
         self.is_resetting = true;
         self.memory.clear();
-        self.interrupts.clear();
+        self.interrupts = Interrupts::default();
         self.bounce = Vec::new();
     }
 

@@ -42,10 +42,6 @@ impl Interrupts {
         Ok(())
     }
 
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// A vector is to be signalled, if the client set it.
     pub fn raise(&mut self, vector: u16) {
         if let Some(Some(_)) = self.vectors.get(usize::from(vector)) {

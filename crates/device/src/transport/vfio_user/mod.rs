@@ -193,7 +193,7 @@ impl Transport for VfioUser {
     fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
         if let Some(leaving) = &mut self.leaving {
             leaving.answer(&answer, drive);
-            if leaving.in_flight() == 0 {
+            if leaving.in_flight == 0 {
                 self.leaving = None;
             }
         } else if let Some(client) = &mut self.client {
@@ -230,17 +230,17 @@ impl Transport for VfioUser {
     fn disconnect(&mut self) {
         if let Some(Client { mut device, .. }) = self.client.take() {
             device.release();
-            self.leaving = Some(device).filter(|device| device.in_flight() > 0);
+            self.leaving = Some(device).filter(|device| device.in_flight > 0);
         }
     }
 
-    fn probe(&self) -> Option<Probe> {
+    fn probe(&self) -> Probe {
         let path = self.path.clone();
         // Its clients spin, however slow the answers are.
-        Some(Box::new(move |for_ms: u64, _slow: bool| {
+        Box::new(move |for_ms: u64, _slow: bool| {
             let settings = Settings { copies: false, ..Settings::default() };
             let (_admin, mut queue) = connect(&path, &settings)?;
             overhead(&mut queue, for_ms)
-        }))
+        })
     }
 }

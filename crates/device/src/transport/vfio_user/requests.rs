@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::device::{Device, region};
-use super::interrupts::VECTORS;
+use super::interrupts::{Interrupts, VECTORS};
 use super::message::{Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, command, flag};
 use super::registers::{BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
 use crate::command::Drive;
@@ -173,7 +173,7 @@ fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -
         return Err(Errno::INVAL); // messages cannot be masked
     }
     match flags & !interrupt_flag::TRIGGER {
-        interrupt_flag::NO_DATA if count == 0 => device.interrupts.clear(),
+        interrupt_flag::NO_DATA if count == 0 => device.interrupts = Interrupts::default(),
         interrupt_flag::NO_DATA => {
             (start..end).for_each(|vector| device.interrupts.raise(vector as u16));
         }

@@ -1,6 +1,7 @@
 //! Drives on a clock that tests set, and commands for them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,7 +112,7 @@ impl Bench {
     pub fn with(setup: &Setup, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
         let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX).expect("a model");
-        let read_only = backing.as_ref().is_some_and(Backing::read_only);
+        let read_only = backing.as_ref().is_some_and(|backing| backing.read_only);
         let facts = DriveInfo { size_bytes: setup.size_bytes(), read_only, ..DriveInfo::default() };
         let store = Store::new(setup.size_bytes(), backing).expect("a store");
         let of_clock = Clock::Set(Arc::clone(&clock));
@@ -206,6 +207,12 @@ impl Bench {
         self.statuses().iter().all(|&status| status == Status::Done)
     }
 
+    /// Arms a fault: its number.
+    pub fn arm(&mut self, json: &str) -> u64 {
+        let fault = serde_json::from_str(json).expect(json);
+        self.drive.arm_faults(vec![fault]).expect(json)[0]
+    }
+
     pub fn content(&self) -> Vec<u8> {
         self.drive.content(0, self.drive.facts().size_bytes).to_vec()
     }
@@ -261,6 +268,14 @@ impl History {
 
     pub fn flush(&mut self, id: u64) {
         self.settles.insert(id, self.answered.clone());
+    }
+
+    /// Blocks become zeroes, durably, whatever was written before.
+    pub fn reset(&mut self, blocks: Range<usize>) {
+        for block in blocks {
+            self.dropped[block] += self.allowed[block].len();
+            self.allowed[block] = vec![0];
+        }
     }
 
     /// A command is done.

@@ -64,7 +64,7 @@ impl Talk {
     }
 
     pub fn over(drive: Memory) -> Self {
-        let mut talk = Self::of(Nbd::new(Export::default()), drive);
+        let mut talk = Self::of(Nbd { export: Export::default() }, drive);
         talk.accept();
         talk
     }

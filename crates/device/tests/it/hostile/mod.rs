@@ -64,7 +64,7 @@ const SHARED_BYTES: u64 = 1 << 20;
 
 impl<P: Protocol> Clients<P> {
     fn crowd(protocol: P, clients: usize) -> Self {
-        let mut crowd = Self::of(protocol, Memory::forgetful(SIZE_BYTES, 512));
+        let mut crowd = Self::of(protocol, Memory::new(SIZE_BYTES, 512));
         crowd.memory = SharedMemory::new(SHARED_BYTES);
         (0..clients).for_each(|_| _ = crowd.accept());
         crowd
@@ -145,7 +145,7 @@ pub fn nbd(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
     let encrypts = bytes.next() % 2 == 0;
     let export = if encrypts { encrypted() } else { Export::default() };
-    let mut crowd = Clients::crowd(Nbd::new(export), 2);
+    let mut crowd = Clients::crowd(Nbd { export }, 2);
     let begins = nbd::option(1, &[]);
     let hello = [&nbd::FLAGS[..], &begins].concat();
     let starts_tls = [&nbd::FLAGS[..], &nbd::option(5, &[])].concat();

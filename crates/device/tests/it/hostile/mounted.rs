@@ -39,7 +39,7 @@ impl File {
     pub fn new(block_bytes: u32) -> Self {
         Self {
             session: FuseSession::new(TRANSPORT, (7, 8)),
-            drive: Memory::forgetful(SIZE_BYTES, block_bytes),
+            drive: Memory::new(SIZE_BYTES, block_bytes),
             plain: vec![0; SIZE_BYTES as usize],
             asked: 0,
             out: Vec::new(),

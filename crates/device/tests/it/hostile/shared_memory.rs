@@ -107,20 +107,20 @@ fn answer(client: &mut Client, drive: &mut Memory, most: usize) {
 /// The client goes, and what the drive has of it is answered.
 fn leave(client: &mut Client, drive: &mut Memory) {
     client.device.close(drive);
-    assert_eq!(client.device.in_flight(), drive.due.len());
+    assert_eq!(client.device.in_flight, drive.due.len());
     answer(client, drive, usize::MAX);
-    assert_eq!(client.device.in_flight(), 0);
+    assert_eq!(client.device.in_flight, 0);
     *client = Client::new();
 }
 
 pub fn vfio_user(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
-    let mut drive = Memory::forgetful(SIZE_BYTES, 512);
+    let mut drive = Memory::new(SIZE_BYTES, 512);
     let mut client = Client::new();
     client.enable(&mut drive);
     while !bytes.is_over() {
         step(&mut client, &mut bytes, &mut drive);
-        assert_eq!(client.device.in_flight(), drive.due.len());
+        assert_eq!(client.device.in_flight, drive.due.len());
         assert!(drive.due.len() <= 4096 + 256);
     }
     leave(&mut client, &mut drive);

@@ -25,7 +25,6 @@ pub struct Memory {
     pub due: VecDeque<Answer>,
     /// Commands in the order in which they came.
     pub seen: Vec<Command>,
-    pub keeps: bool,
     pub trouble: Trouble,
     pub status: Status,
     pub zones: Option<Zones>,
@@ -46,16 +45,10 @@ impl Memory {
             namespaces: None,
             due: VecDeque::new(),
             seen: Vec::new(),
-            keeps: true,
             trouble: Trouble::default(),
             status: Status::Done,
             zones: None,
         }
-    }
-
-    /// One that does not remember its commands.
-    pub fn forgetful(size_bytes: u64, block_bytes: u32) -> Self {
-        Self { keeps: false, ..Self::new(size_bytes, block_bytes) }
     }
 
     /// A drive of namespaces of these sizes, one behind the other.
@@ -128,9 +121,7 @@ impl Drive for Memory {
 
     fn submit(&mut self, command: Command, data: &[u8]) {
         let status = self.carry_out(&command, data);
-        if self.keeps {
-            self.seen.push(command);
-        }
+        self.seen.push(command);
         self.due.push_back(Answer { command, status, arrived_ps: 0, deadline_ps: 0 });
     }
 
@@ -298,7 +289,7 @@ pub fn round(transport: &mut dyn Transport, drive: &mut Memory) -> bool {
 /// A drive that a thread serves, until this is dropped.
 pub struct Served {
     pub address: String,
-    pub probe: Option<Probe>,
+    pub probe: Probe,
     pub folder: TempDir,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Memory>>,

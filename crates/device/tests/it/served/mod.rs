@@ -102,7 +102,7 @@ pub trait Reach {
     /// A client of an export over NBD.
     fn client(&self, export: &str) -> Client {
         let at = endpoint(&self.transport("nbd").address);
-        Client::connect(&at, export, true, Waiting::Sleeps).expect("a drive that serves")
+        Client::connect(&at, export, true, Waiting::Sleeps, None).expect("a drive that serves")
     }
 
     /// An admin queue of its NVMe subsystem over TCP, and an I/O queue of each of these namespaces.
