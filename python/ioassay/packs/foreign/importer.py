@@ -20,6 +20,7 @@ from ioassay.api.run_results import Run
 from ioassay.errors import InputError
 from ioassay.factors import level_key
 from ioassay.formats.result_entry import REGISTRY, Entry
+from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import FAILED, OK, Record, Scalar
 from ioassay.store.run_folder import RunStore, new_folder
 from ioassay.study.model import Study, Suite, make_study
@@ -160,7 +161,7 @@ def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
 
 def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], title: str) -> Study:
     factors = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
-    directions = [name for name in ("read", "write", "trim") if any(f"{name}.ios" in e.metrics for e in entries)]
+    directions = [name for name in DIRECTIONS if any(f"{name}.ios" in e.metrics for e in entries)]
     wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
     wanted += [name for one in entries for name in (one.metrics if one.responses is None else one.responses)]
     figures: list[dict[str, Any]] = []

@@ -17,6 +17,8 @@ from ioassay.records.record import Misfit
 
 DIRECTIONS = ("read", "write", "trim", "mixed")
 """`mixed` is what fio reports with unified_rw_reporting."""
+SYNC = "sync"
+"""What jobs synchronised, which stands beside their directions."""
 KINDS = ("slat", "clat", "lat")
 _MANY = 10**9
 _DEFAULT_PORT = 8765
@@ -288,7 +290,9 @@ def _elapsed_s(jobs: Sequence[Job], directions: Sequence[str]) -> float:
 
 
 def merged_latency(jobs: Sequence[Job], direction: str, kind: str) -> Latency | None:
-    """A latency of all jobs as of one; None where none has it."""
+    """A latency of all jobs as of one, also of the direction `sync`; None where none has it."""
+    if direction == SYNC:
+        return merged([job.sync_latency for job in jobs if job.sync_latency and kind == "lat"])
     return merged([each.latencies[kind] for each in in_direction(jobs, direction) if kind in each.latencies])
 
 
