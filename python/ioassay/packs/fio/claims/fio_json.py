@@ -116,6 +116,7 @@ _Results = TypedDict(
     {
         "fio version": str,
         "timestamp": Amount,
+        "timestamp_ms": Amount,
         "jobs": list[_JobTable],
         "client_stats": list[_JobTable],
         "disk_util": list[dict[str, Any]],
@@ -261,7 +262,7 @@ def _run(document: _Results, jobs: Sequence[Job], messages: str, clients: Client
         jobs=jobs,
         disks=[_disk(disk) for disk in document.get("disk_util", [])],
         messages=messages,
-        started_unix_s=document.get("timestamp", 0.0),
+        started_unix_s=document.get("timestamp_ms", 0.0) / 1e3 or document.get("timestamp", 0.0),
         clients=clients,
     )
 
