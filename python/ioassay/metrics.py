@@ -128,7 +128,9 @@ def _capitalised(text: str) -> str:
 
 _STATISTICS = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}
 _WORDS: Mapping[str, Callable[[str], str]] = {
-    "dir": lambda text: {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total", "sync": "Synchronisation"}[text],
+    "dir": lambda text: {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total", "sync": "Synchronisation"}[
+        text
+    ],
     "kind": lambda text: {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}[text],
     "stat": lambda text: _STATISTICS.get(text, f"{text[1:]}th percentile"),
     "short": lambda text: _STATISTICS.get(text, text),

@@ -190,10 +190,20 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
         metrics=fio_outcome.metrics(jobs),
         buckets=fio_outcome.buckets(jobs),
         parts=fio_outcome.parts(replace(results, jobs=jobs)),
+        warnings=[*_doubts(results, jobs)],
         problem=problem,
         started_unix_s=results.started_unix_s,
         responses=(),
     )
+
+
+def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
+    if results.spoiled:
+        text = f"fio printed no number for {', '.join(results.spoiled)}, and nothing is read there"
+        yield Warning_("not-a-number", text)
+    if len(jobs) > 1 and not jobs[0].options:
+        text = f"{len(jobs)} results of '{jobs[0].name}' are taken as those of processes that ran together"
+        yield Warning_("jobs-alike", text, "if they ran one after the other, import each from a file of its own")
 
 
 # Where fio's own sum over its clients is another than that of their results

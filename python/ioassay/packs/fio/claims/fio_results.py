@@ -257,6 +257,8 @@ class Results:
     started_unix_s: float = 0.0
     clients: Clients | None = None
     """None where fio made the load itself."""
+    spoiled: Sequence[str] = ()
+    """Fields in which fio printed no number (`-nan`), and latencies of which such a field is one."""
 
 
 def final_reports(reports: Sequence[Results]) -> list[Results]:
