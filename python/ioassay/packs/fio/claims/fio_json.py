@@ -50,6 +50,7 @@ _NAMELESS = re.compile(r"^\{", re.M)
 """Where no version is said."""
 _CLOCK_STEP_S = 1e-3
 _NO_NUMBER = re.compile(r"(?<=[:,\[])( *)(-?)(?:nan|inf)(?= *[,\]}\n])", re.I)
+_COUNTS = frozenset({"runtime", "total_ios", "io_bytes", "io_kbytes"})
 _STATISTICS = frozenset({"min", "max", "mean", "stddev"})
 _MOST_BROKEN = 100
 """Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
@@ -178,12 +179,14 @@ def _as_json(text: str) -> str:
     return _NO_NUMBER.sub(lambda found: f"{found[1]}{' ' * len(found[2])}NaN", text)
 
 
-def _mended(text: str) -> tuple[str, list[str]]:
+def _mended(text: str, source: str) -> tuple[str, list[str]]:
     """A document in which a repeated `filename` has all its values and no field is NaN, and which were."""
     spoiled: dict[str, None] = {}
 
     def of_pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         odd = [key for key, value in pairs if isinstance(value, float) and not math.isfinite(value)]
+        if counts := _COUNTS & {*odd}:
+            raise InputError(f"{source}: {counts.pop()} is no number; {_UNKNOWN}")
         table = {key: value for key, value in pairs if key not in odd}
         names = [value for key, value in pairs if key == "filename" and isinstance(value, str)]
         if len(names) > 1:
@@ -236,7 +239,7 @@ def _fault(text: str) -> str:
 
 def _results(text: str, source: str, messages: str) -> Results:
     # fio uses the files of all that it was given, and repeats the key in the table of options for each.
-    plain, spoiled = _mended(text) if _SEVERAL_FILENAMES.search(text) or "NaN" in text else (text, [])
+    plain, spoiled = _mended(text, source) if _SEVERAL_FILENAMES.search(text) or "NaN" in text else (text, [])
     if spoiled:
         return replace(_results(plain, source, messages), spoiled=spoiled)
     if _TABLES_OF_CLIENTS.search(text):
