@@ -186,7 +186,7 @@ def _mended(text: str, source: str) -> tuple[str, list[str]]:
     def of_pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         odd = [key for key, value in pairs if isinstance(value, float) and not math.isfinite(value)]
         if counts := _COUNTS & {*odd}:
-            raise InputError(f"{source}: {counts.pop()} is no number; {_UNKNOWN}")
+            raise InputError(f"{source}: {min(counts)} is no number; {_UNKNOWN}")
         table = {key: value for key, value in pairs if key not in odd}
         names = [value for key, value in pairs if key == "filename" and isinstance(value, str)]
         if len(names) > 1:
