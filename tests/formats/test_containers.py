@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ioassay.containers import unpacked
 from ioassay.errors import InputError
-from ioassay.formats.containers import unpacked
 from ioassay.packs.foreign import importer
 from ioassay.store import frames
 

@@ -19,10 +19,10 @@ import pytest
 import tomli_w
 
 from ioassay import formats
+from ioassay.containers import Member
 from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import PARSERS, parser, result_entry, user_claims
-from ioassay.formats.containers import Member
 from ioassay.packs.foreign import importer
 from ioassay.packs.ssd import traces
 from ioassay.packs.strace import observer as strace

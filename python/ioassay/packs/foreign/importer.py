@@ -18,9 +18,9 @@ from typing import Any
 
 from ioassay import drivers
 from ioassay.api.run_results import Run
+from ioassay.containers import Member, unpacked
 from ioassay.errors import InputError
 from ioassay.factors import level_key
-from ioassay.formats.containers import Member, unpacked
 from ioassay.formats.result_entry import REGISTRY, Entry
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
