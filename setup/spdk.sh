@@ -9,7 +9,7 @@
 set -eu
 
 version=24.01
-tools='app/spdk_nvme_perf app/spdk_nvme_identify examples/nvme/abort examples/nvme/reconnect examples/bdev/bdevperf app/nvmf_tgt'
+tools='app/spdk_nvme_perf app/spdk_nvme_identify examples/nvme/abort examples/nvme/reconnect examples/bdev/bdevperf app/nvmf_tgt test/nvme/simple_copy'
 build_packages='
 make                                make                a build with make
 g++                                 g++                 DPDK and SPDK
@@ -47,6 +47,8 @@ main() {
     step "building DPDK (some minutes)" make_parts build_dir include/spdk/config.h dpdkbuild
     # shellcheck disable=SC2086 # one part or none
     step "building SPDK (some minutes)" make_parts isalbuild isalcryptobuild $vfio_user_build lib module
+    # It has no option -g, without which its memory cannot be shared with a drive of vfio-user.
+    sed -i 's/opts.shm_id = 0;/& opts.hugepage_single_segments = true;/' test/nvme/simple_copy/simple_copy.c
     # shellcheck disable=SC2086 # a list of words
     step "building its tools" make_parts $tools
     for tool in $tools; do
@@ -73,7 +75,7 @@ make_parts() {
 }
 
 install_tool() {
-    for built in build/bin/"$1" build/examples/"$1"; do
+    for built in build/bin/"$1" build/examples/"$1" test/nvme/"$1/$1"; do
         [ ! -x "$built" ] || { install -m 755 "$built" "$folder/$1" && return; }
     done
     fail "SPDK's build made no $1 (see $log)"

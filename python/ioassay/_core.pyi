@@ -25,7 +25,6 @@ __all__ = [
     "Witness",
     "device_models",
     "device_serve",
-    "device_serve_group",
     "drive_check",
     "filesuite_cells",
     "filesuite_run",
@@ -336,16 +335,11 @@ def device_models() -> list[tuple[str, str]]:
     """Names of the models that a served drive may have, and what they are."""
 
 def device_serve(options: str, ready: Callable[[str], None]) -> str:
-    """Serve a drive until SIGTERM, SIGINT or a request to stop; what it counted, as JSON.
+    """Serve drives, each until a request stops it, and all until SIGTERM, SIGINT or SIGHUP; what each counted, as JSON.
 
-    `options` is JSON (crates/device, `server::Options`); `ready` is called once with JSON (`server::Ready`) when
-    clients can connect. The GIL is released. Raises ValueError for options that are none, CoreError for what cannot be.
-    """
-
-def device_serve_group(options: str, ready: Callable[[str], None]) -> str:
-    """Serve several drives, each on a thread of its own, until each is stopped or a signal ends all.
-
-    As `device_serve`, with a JSON list of each drive's options, report and counts; {"error": …} for one that failed.
+    `options` is a JSON list (crates/device, `server::Options`); `ready` is called once with one (`server::Ready`) when
+    clients can connect. Several drives have a thread each, and {"error": …} is of one of them that failed. The GIL is
+    released. Raises ValueError for options that are none, CoreError for what cannot be.
     """
 
 def drive_check(setup: dict[str, Any]) -> dict[str, int]:

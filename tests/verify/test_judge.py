@@ -218,6 +218,12 @@ def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any,
         assert [group.places for group in result] == [[0, 2], [1]] and len(result[0].files) == 3
 
 
+def test_what_was_not_watched_is_judged_apart() -> None:
+    claims = [Claim("fio", "read", engine=engine) for engine in ("psync", "libaio", "io_uring", "sync", "splice")]
+    places = [group.places for group in groups(claims, opened(FILES, SESSIONS, layers=["counters", "uring"]))]
+    assert places == [[0, 2, 3], [1], [4]]
+
+
 SESSIONS_OF = {
     "usual": SESSIONS,
     "passes": [

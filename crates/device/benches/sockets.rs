@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
+use ioassay_block::SplitMix64;
 use ioassay_device::client::nvme_tcp::{self, Settings};
 use ioassay_device::client::{Initiator, Request, Waiting, nbd};
 use ioassay_device::clock::Clock;
@@ -84,7 +85,7 @@ fn connect(over: &str, address: &str) -> Box<dyn Initiator + Send> {
 /// Content that was written throughout.
 fn written() -> Store {
     let mut store = Store::new(SIZE_BYTES, None).expect("memory");
-    store.grant_large_pages();
+    store.present.grant_large_pages();
     let page = vec![7; 1 << 20];
     for at in (0..SIZE_BYTES).step_by(page.len()) {
         store.write(at, &page);
@@ -92,14 +93,9 @@ fn written() -> Store {
     store
 }
 
-/// Offsets of pages at random.
-struct Offsets(u64);
-
-impl Offsets {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % (SIZE_BYTES / 4096) * 4096
-    }
+/// The offset of a page at random.
+fn page(chance: &mut SplitMix64) -> u64 {
+    chance.below_wide(SIZE_BYTES / 4096) * 4096
 }
 
 /// Both ends of a connection over loopback, set as the drive sets its own.
@@ -122,14 +118,14 @@ impl Bare {
     fn cost_ns(&mut self, store: &Store, commands: u64) -> io::Result<f64> {
         let (header, asked) = ([3; HEADER_BYTES], [5; DEPTH as usize * COMMAND_BYTES]);
         let mut received = vec![0; 256 << 10];
-        let (mut offsets, mut took_ns) = (Offsets(1), 0);
+        let (mut chance, mut took_ns) = (SplitMix64(1), 0);
         let rounds = commands / u64::from(DEPTH);
         for _ in 0..rounds {
             self.client.write_all(&asked)?;
             let begin_ns = thread_ns();
             let taken = self.server.read(&mut received)?;
             assert_eq!(taken, asked.len(), "a batch is read at once");
-            let pages = [(); DEPTH as usize].map(|()| offsets.next());
+            let pages = [(); DEPTH as usize].map(|()| page(&mut chance));
             for &page in &pages {
                 store.fetch(page, PAGE_BYTES as u64);
             }
@@ -158,10 +154,10 @@ impl Bare {
 /// Nanoseconds of a processor for a command.
 fn cost_ns(served: &mut Served, client: &mut dyn Initiator, reads: bool, commands: u64) -> f64 {
     let data = vec![9; 4096];
-    let (mut offsets, mut took_ns, mut answered) = (Offsets(1), 0, 0);
+    let (mut chance, mut took_ns, mut answered) = (SplitMix64(1), 0, 0);
     while answered < commands {
         for tag in 0..DEPTH {
-            let offset_bytes = offsets.next();
+            let offset_bytes = page(&mut chance);
             let read = Request::Read { offset_bytes, length_bytes: 4096 };
             let write = Request::Write { offset_bytes, data: &data, fua: false };
             client.submit(tag, if reads { read } else { write });

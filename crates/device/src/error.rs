@@ -65,11 +65,6 @@ impl Error {
         if holds { Ok(()) } else { Err(Self::option(name, value, wanted)) }
     }
 
-    /// Adds to an error which drive it concerns.
-    pub(crate) fn of_drive(number: usize) -> impl Fn(Self) -> Self {
-        move |error| Self::OfDrive { number, source: Box::new(error) }
-    }
-
     pub(crate) fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         Self::System { what: what.into(), source: source.into() }
     }

@@ -23,13 +23,9 @@ impl Geometry {
         spec.set_all(self.0.iter().map(|(name, given)| (name.as_str(), given)))?;
         self.scale(&mut spec, size_bytes);
         spec.check()?;
-        if spec.capacity_bytes() < size_bytes {
-            return Err(Error::option(
-                "size",
-                size_bytes,
-                format!("at most the {} bytes of the modelled drive, or more blocks", spec.capacity_bytes()),
-            ));
-        }
+        let most_bytes = spec.capacity_bytes();
+        let wanted = format!("at most the {most_bytes} bytes of the modelled drive, or more blocks");
+        Error::require(size_bytes <= most_bytes, "size", size_bytes, wanted)?;
         Ok(spec)
     }
 

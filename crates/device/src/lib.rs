@@ -17,7 +17,6 @@
 pub mod client;
 pub mod clock;
 pub mod command;
-pub mod counters;
 pub mod emulated_drive;
 mod error;
 pub mod faults;

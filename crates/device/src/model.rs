@@ -13,39 +13,24 @@ use ioassay_sim::{BufferOptions, Preconditioned, Preconditioning, precondition};
 use crate::Error;
 use crate::geometry::Geometry;
 
-pub struct Entry {
-    pub name: &'static str,
-    /// Description in one line.
-    pub about: &'static str,
-}
-
-pub const MODELS: &[Entry] = &[
-    Entry {
-        name: "reference",
-        about: "48 elements of flash behind one channel, as simulated by DiskSim 4.0 with its SSD extension",
-    },
-    Entry { name: "none", about: "no model: the drive answers at once" },
+/// The names of models, and what each is in one line.
+pub const MODELS: [(&str, &str); 2] = [
+    ("reference", "48 elements of flash behind one channel, as simulated by DiskSim 4.0 with its SSD extension"),
+    ("none", "no model: the drive answers at once"),
 ];
 
 /// A model that is idle after this time restarts its clock, because its time is bounded.
 const CLOCK_RESET_PS: u64 = 10 * 24 * 3600 * 1_000_000_000_000;
 
-/// When the latest request completed.
-fn completion_ps(events: &[Event]) -> u64 {
-    let completion = |event: &Event| match event {
-        Event::Complete { at_ps, .. } => Some(*at_ps),
-        _ => None,
-    };
-    events.iter().rev().find_map(completion).unwrap_or(0)
-}
-
 /// A drive in real time.
 pub struct Model {
-    simulation: OnlineDrive,
-    page_bytes: u64,
+    /// The simulated drive with its buffer and counters.
+    pub simulation: OnlineDrive,
+    pub page_bytes: u64,
     /// When its time began, on the drive's clock.
     origin_ps: u64,
-    preconditioned: Option<Preconditioned>,
+    /// What preconditioning did; `None` for a drive that is new.
+    pub preconditioned: Option<Preconditioned>,
 }
 
 impl Model {
@@ -60,10 +45,7 @@ impl Model {
         match name {
             "reference" => {}
             "none" => return Ok(None),
-            _ => {
-                let names: Vec<&str> = MODELS.iter().map(|entry| entry.name).collect();
-                return Err(Error::option("model", name, names.join(" or ")));
-            }
+            _ => return Err(Error::option("model", name, MODELS.map(|(name, _)| name).join(" or "))),
         }
         let spec = geometry.spec(size_bytes)?;
         let inline = BufferOptions { mode: BufferMode::Inline, ..buffer.clone() };
@@ -96,46 +78,29 @@ impl Model {
         }
     }
 
-    /// What preconditioning did; `None` for a drive that is new.
-    pub fn preconditioned(&self) -> Option<&Preconditioned> {
-        self.preconditioned.as_ref()
-    }
-
     /// How long a page takes on an idle drive at best, nanoseconds: to be read, and to be written.
     pub fn fastest(&self) -> Result<[(&'static str, u64); 2], Error> {
         let spec = self.simulation.drive().spec();
-        let sectors = u64::from(spec.page_sectors());
-        let channel_ps = sectors * spec.channel_ps_per_sector;
         let mut alone = OnlineDrive::new(Drive::new(spec, u64::MAX)?, None)?;
-        let page =
-            |kind| Request { at_ns: 0, offset_bytes: 0, length_bytes: u64::from(spec.page_bytes), device: 0, kind };
-        let mut events = Vec::new();
-        alone.submit(0, &page(Kind::Read))?;
-        alone.advance_to(u64::MAX - 1, &mut events)?;
-        let read_ps = completion_ps(&events);
+        let mut completion_ps = |kind, at_ps| -> Result<u64, Error> {
+            let length_bytes = u64::from(spec.page_bytes);
+            alone.submit(at_ps, &Request { at_ns: 0, offset_bytes: 0, length_bytes, device: 0, kind })?;
+            let mut events = Vec::new();
+            alone.advance_to(u64::MAX - 1, &mut events)?;
+            let completion = events.iter().rev().find_map(|event| match event {
+                Event::Complete { at_ps, .. } => Some(*at_ps),
+                _ => None,
+            });
+            Ok(completion.unwrap_or(0))
+        };
+        let read_ps = completion_ps(Kind::Read, 0)?;
         let has_inline_buffer = self.simulation.buffer_capacity_pages() > 0 && spec.controller.is_none();
         let write_ps = if has_inline_buffer {
-            channel_ps
+            u64::from(spec.page_sectors()) * spec.channel_ps_per_sector
         } else {
-            alone.submit(read_ps, &page(Kind::Write))?;
-            alone.advance_to(u64::MAX - 1, &mut events)?;
-            completion_ps(&events) - read_ps
+            completion_ps(Kind::Write, read_ps)? - read_ps
         };
         Ok([("read", read_ps / 1000), ("write", write_ps / 1000)])
-    }
-
-    pub fn page_bytes(&self) -> u64 {
-        self.page_bytes
-    }
-
-    /// The simulated drive with its buffer and counters.
-    pub fn simulation(&self) -> &OnlineDrive {
-        &self.simulation
-    }
-
-    /// The simulated drive, to take its counters or to cut its power.
-    pub fn simulation_mut(&mut self) -> &mut OnlineDrive {
-        &mut self.simulation
     }
 
     /// Submits a request, and returns its number. A write may bypass the buffer.

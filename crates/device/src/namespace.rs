@@ -21,7 +21,7 @@ const NOWHERE: u64 = u64::MAX;
 #[derive(Debug, Clone)]
 pub struct Namespaces {
     /// Size of the whole drive.
-    drive_bytes: u64,
+    pub drive_bytes: u64,
     /// Of each namespace: where it begins, and what it is.
     parts: Vec<(u64, DriveInfo)>,
 }
@@ -32,13 +32,16 @@ impl Namespaces {
         Self { drive_bytes: drive.size_bytes, parts: vec![(0, drive.clone())] }
     }
 
-    /// Namespaces of these sizes, one behind the other. What is left of the drive belongs to none. All
-    /// but the last are whole pages of `page_bytes`, so that no two share a page.
+    /// Namespaces of these sizes, one behind the other; the whole drive without any. What is left of the drive belongs
+    /// to none. All but the last are whole pages of `page_bytes`, so that no two share a page.
     pub fn of_sizes(drive: &DriveInfo, sizes_bytes: &[u64], page_bytes: u64) -> Result<Self, Error> {
+        if sizes_bytes.is_empty() {
+            return Ok(Self::whole(drive));
+        }
         let require = |holds: bool, value: u64, wanted: String| Error::require(holds, "namespaces", value, wanted);
         let count = sizes_bytes.len();
         let wanted = format!("sizes of 1 to {MOST_NAMESPACES} namespaces");
-        require((1..=MOST_NAMESPACES).contains(&count), count as u64, wanted)?;
+        require(count <= MOST_NAMESPACES, count as u64, wanted)?;
         let block_bytes = u64::from(drive.block_bytes.max(1));
         let mut parts = Vec::with_capacity(count);
         let mut end_bytes = 0_u64;
@@ -57,11 +60,6 @@ impl Namespaces {
 
     pub fn count(&self) -> usize {
         self.parts.len()
-    }
-
-    /// Size of the whole drive, in bytes.
-    pub fn drive_bytes(&self) -> u64 {
-        self.drive_bytes
     }
 
     /// A namespace, if there is one with this number.
@@ -198,7 +196,7 @@ mod tests {
         }
         assert!(three.get(0).is_none() && three.get(4).is_none() && three.get(NOWHERE as u32).is_none());
         for sizes in
-            [&[][..], &[0], &[512, 4096], &[4096, 100], &[1 << 20, 512], &[!4095, 4096], &[4096; MOST_NAMESPACES + 1]]
+            [&[0][..], &[512, 4096], &[4096, 100], &[1 << 20, 512], &[!4095, 4096], &[4096; MOST_NAMESPACES + 1]]
         {
             assert!(of(sizes).is_err(), "{sizes:?}");
         }

@@ -1,14 +1,116 @@
-//! The drive's report on itself, as JSON. Every key carries its unit. Tables and sentences are made of it elsewhere.
+//! The drive's report on itself, as JSON, and the counters of commands in it. Every key carries its unit. Tables and
+//! sentences are made of it elsewhere. Flash and the write buffer are counted by the simulation.
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::OnlineDrive;
 use ioassay_stats::Histogram;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use crate::counters::{CommandCounters, NamespaceCounters};
+use crate::command::{Answer, Op, Status};
 use crate::faults::FaultReport;
-use crate::namespace::Namespace;
 use crate::zones::ZoneCounts;
+
+/// Commands of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct OpCounters {
+    pub commands: u64,
+    pub bytes: u64,
+    pub errors: u64,
+}
+
+impl OpCounters {
+    fn record(&mut self, answer: &Answer) {
+        if answer.status == Status::Done {
+            self.commands += 1;
+            self.bytes += answer.command.length_bytes;
+        } else {
+            self.errors += 1;
+        }
+    }
+}
+
+/// Commands that concern blocks, by their kinds: those of a namespace. Flushes are none: they concern the whole drive.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct BlockCounters<C = OpCounters> {
+    pub reads: C,
+    pub writes: C,
+    pub trims: C,
+}
+
+impl<C> BlockCounters<C> {
+    fn of(&mut self, op: Op) -> Option<&mut C> {
+        match op {
+            Op::Read => Some(&mut self.reads),
+            Op::Write => Some(&mut self.writes),
+            Op::Trim | Op::WriteZeroes | Op::Zone(..) => Some(&mut self.trims),
+            Op::Flush => None,
+        }
+    }
+}
+
+impl BlockCounters {
+    /// A command of the namespace was answered.
+    pub fn record(&mut self, answer: &Answer) {
+        if let Some(counters) = self.of(answer.command.op) {
+            counters.record(answer);
+        }
+    }
+}
+
+/// Commands of one kind, and how long they took.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TimedCounters {
+    #[serde(flatten)]
+    pub counters: OpCounters,
+    /// From arrival to answer, nanoseconds, of successful ones.
+    #[serde(serialize_with = "distribution")]
+    pub latency_ns: Histogram,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CommandCounters {
+    #[serde(flatten)]
+    pub blocks: BlockCounters<TimedCounters>,
+    pub flushes: TimedCounters,
+    /// How late each answer was given to the system, after its deadline, nanoseconds.
+    #[serde(serialize_with = "distribution")]
+    pub late_ns: Histogram,
+    /// Commands in flight at each arrival, including the new one.
+    #[serde(serialize_with = "distribution")]
+    pub depth: Histogram,
+    /// Time with commands in flight, picoseconds.
+    #[serde(skip)]
+    pub busy_ps: u64,
+}
+
+impl CommandCounters {
+    /// An answer was given to the system at `at_ps`.
+    pub fn record(&mut self, answer: &Answer, at_ps: u64) {
+        self.late_ns.record(at_ps.saturating_sub(answer.deadline_ps) / 1000);
+        let timed = self.blocks.of(answer.command.op).unwrap_or(&mut self.flushes);
+        timed.counters.record(answer);
+        if answer.status == Status::Done {
+            timed.latency_ns.record(at_ps.saturating_sub(answer.arrived_ps) / 1000);
+        }
+    }
+}
+
+/// Where distributions are in the JSON of [`CommandCounters`].
+pub const DISTRIBUTIONS: [&str; 6] =
+    ["/reads/latency_ns", "/writes/latency_ns", "/trims/latency_ns", "/flushes/latency_ns", "/late_ns", "/depth"];
+
+/// A distribution as a report has it; `buckets` are its values with their counts.
+fn distribution<S: Serializer>(histogram: &Histogram, serializer: S) -> Result<S::Ok, S::Error> {
+    let at = |q| histogram.value_at_quantile(q).ok();
+    let moments = histogram.moments();
+    let buckets: Vec<(u64, u64)> = histogram.buckets().map(|one| (one.value, one.count)).collect();
+    json!({
+        "count": histogram.count(), "min": moments.min(), "mean": moments.mean(), "max": moments.max(),
+        "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999), "buckets": buckets,
+    })
+    .serialize(serializer)
+}
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct BufferReport {
@@ -64,44 +166,18 @@ impl MappingReport {
 }
 
 /// A namespace, and the commands of it.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct NamespaceReport {
     pub id: u32,
     pub size_bytes: u64,
     #[serde(flatten)]
-    pub counters: NamespaceCounters,
+    pub counters: BlockCounters,
 }
 
-impl NamespaceReport {
-    pub fn of(namespace: Namespace<'_>, counters: &NamespaceCounters) -> Self {
-        Self { id: namespace.id, size_bytes: namespace.facts.size_bytes, counters: *counters }
-    }
-}
-
-/// All counters at one time, with histograms: quick to take, so that no command waits. Another thread makes the
-/// [`Report`] of it.
+/// All counters at one time, with histograms: quick to take, so that no command waits. Another thread makes the JSON of
+/// it, with the histograms' buckets.
 #[derive(Debug, Clone, Serialize)]
-pub struct Snapshot<D = Histogram> {
-    #[serde(flatten)]
-    pub state: DriveState,
-    #[serde(flatten)]
-    pub counters: CommandCounters<D>,
-}
-
-/// A snapshot as clients get it.
-pub type Report = Snapshot<Distribution>;
-
-impl Snapshot {
-    /// Makes the report, with the histograms' buckets if wanted.
-    pub fn report(&self, buckets: bool) -> Report {
-        let counters = self.counters.map(|histogram| Distribution::of(histogram, buckets));
-        Snapshot { state: self.state.clone(), counters }
-    }
-}
-
-/// All that a report says in addition to the commands of all namespaces.
-#[derive(Debug, Clone, Serialize)]
-pub struct DriveState {
+pub struct Report {
     pub schema: u32,
     pub size_bytes: u64,
     /// Bytes of a logical block.
@@ -135,39 +211,8 @@ pub struct DriveState {
     pub faults: Vec<FaultReport>,
     /// Numbers of its zones by their states; absent without zones.
     pub zones: Option<ZoneCounts>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct Distribution {
-    pub count: u64,
-    pub min: Option<u64>,
-    pub mean: Option<f64>,
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p99: Option<f64>,
-    pub p999: Option<f64>,
-    pub max: Option<u64>,
-    /// Values with their counts, where requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub buckets: Option<Vec<(u64, u64)>>,
-}
-
-impl Distribution {
-    fn of(histogram: &Histogram, buckets: bool) -> Self {
-        let at = |q| histogram.value_at_quantile(q).ok();
-        let pairs = || histogram.buckets().map(|one| (one.value, one.count));
-        Self {
-            count: histogram.count(),
-            min: histogram.moments().min(),
-            mean: histogram.moments().mean(),
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: histogram.moments().max(),
-            buckets: buckets.then(|| pairs().collect()),
-        }
-    }
+    #[serde(flatten)]
+    pub counters: CommandCounters,
 }
 
 /// What flash did since the counters were reset.
@@ -179,8 +224,8 @@ pub struct FlashReport {
     pub write_amplification: Option<f64>,
 }
 
-impl From<Counters> for FlashReport {
-    fn from(counters: Counters) -> Self {
+impl FlashReport {
+    pub fn of(counters: Counters) -> Self {
         Self { counters, write_amplification: counters.write_amplification() }
     }
 }

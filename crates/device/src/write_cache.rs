@@ -8,13 +8,16 @@
 //!
 //! A page is one of the model's. Trims are durable at once, as they are in the model.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
 /// Copies kept for reuse, so that none has to be allocated.
 const SPARE_COPIES: usize = 256;
+
+/// What wrote the durable version is not known any more.
+const NO_REQUEST: u64 = u64::MAX;
 
 /// Where a page's content is.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,9 +28,19 @@ enum PageContent {
     Dead,
 }
 
+impl PageContent {
+    fn copy(&self) -> Option<&[u8]> {
+        match self {
+            Self::Copy(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
 /// How far a version has come on its way to flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    Durable,
     Transferring,
     Buffered,
     /// Being programmed, out of the buffer or past it.
@@ -44,44 +57,8 @@ struct Version {
     content: PageContent,
 }
 
-/// A page that is not entirely in flash.
-#[derive(Debug)]
-struct Entry {
-    durable: PageContent,
-    /// From the oldest to the newest.
-    versions: VecDeque<Version>,
-}
-
-impl Entry {
-    /// The content that is in the store.
-    fn present(&mut self) -> &mut PageContent {
-        match self.versions.back_mut() {
-            Some(version) if version.content == PageContent::Present => &mut version.content,
-            _ => &mut self.durable,
-        }
-    }
-
-    fn trim(&mut self, copies: &mut Copies) {
-        copies.replace(&mut self.durable, PageContent::Present);
-        for version in &mut self.versions {
-            copies.replace(&mut version.content, PageContent::Dead);
-        }
-    }
-
-    fn place(&self, wanted: impl Fn(&Version) -> bool) -> Option<usize> {
-        self.versions.iter().position(wanted)
-    }
-}
-
-/// The content that became durable when a page was programmed.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Durable<'a> {
-    /// The present content, which is in the store.
-    Present,
-    Bytes(&'a [u8]),
-    /// Nothing: a newer version is durable already.
-    Nothing,
-}
+/// The versions of a page that is not entirely in flash, from the oldest to the newest: the durable one first.
+type Versions = Vec<Version>;
 
 /// Copies of pages that are kept for reuse.
 #[derive(Debug, Default)]
@@ -106,12 +83,19 @@ impl Copies {
             }
         }
     }
+
+    /// Removes the version in the buffer, which is not to become durable.
+    fn remove_buffered(&mut self, versions: &mut Versions) {
+        if let Some(place) = versions.iter().position(|version| version.stage == Stage::Buffered) {
+            self.replace(&mut versions.remove(place).content, PageContent::Dead);
+        }
+    }
 }
 
 /// All pages that are not entirely in flash.
 #[derive(Debug, Default)]
 pub struct WriteCache {
-    pages: FxHashMap<u32, Entry>,
+    pages: FxHashMap<u32, Versions>,
     copies: Copies,
 }
 
@@ -123,129 +107,104 @@ impl WriteCache {
     /// A request is about to write a page, whose present content is `present`.
     pub fn write(&mut self, page: u32, request: u64, present: &[u8]) {
         let copy = self.copies.copy(present);
-        let entry = self
-            .pages
-            .entry(page)
-            .or_insert_with(|| Entry { durable: PageContent::Present, versions: VecDeque::new() });
-        *entry.present() = copy;
-        entry.versions.push_back(Version { request, stage: Stage::Transferring, content: PageContent::Present });
+        let versions = self.pages.entry(page).or_default();
+        match versions.iter_mut().rev().find(|version| version.content == PageContent::Present) {
+            Some(newest) => newest.content = copy,
+            None => versions.insert(0, Version { request: NO_REQUEST, stage: Stage::Durable, content: copy }),
+        }
+        versions.push(Version { request, stage: Stage::Transferring, content: PageContent::Present });
     }
 
     /// Pages are discarded: their zeroes are durable, and versions on their way are dead.
     pub fn trim(&mut self, pages: Range<u32>) {
+        let copies = &mut self.copies;
+        let mut trim = |versions: &mut Versions| {
+            copies.replace(&mut versions[0].content, PageContent::Present);
+            versions[1..].iter_mut().for_each(|version| copies.replace(&mut version.content, PageContent::Dead));
+        };
         if pages.len() <= self.pages.len() {
-            for page in pages {
-                if let Some(entry) = self.pages.get_mut(&page) {
-                    entry.trim(&mut self.copies);
-                }
-            }
+            pages.for_each(|page| self.pages.get_mut(&page).map_or((), &mut trim));
         } else {
-            for (_, entry) in self.pages.iter_mut().filter(|(page, _)| pages.contains(page)) {
-                entry.trim(&mut self.copies);
-            }
+            self.pages.iter_mut().filter(|(page, _)| pages.contains(page)).for_each(|(_, versions)| trim(versions));
         }
     }
 
     /// The page that a request wrote is in the buffer.
     pub fn on_buffered(&mut self, page: u32, request: u64) {
-        let Some(entry) = self.pages.get_mut(&page) else {
-            return;
-        };
-        let replaced = entry.place(|version| version.stage == Stage::Buffered);
-        let replaced = replaced.and_then(|place| entry.versions.remove(place));
-        if let Some(place) = entry.place(|version| version.request == request) {
-            entry.versions[place].stage = Stage::Buffered;
-        }
-        if let Some(mut version) = replaced {
-            self.copies.replace(&mut version.content, PageContent::Dead);
+        if let Some(versions) = self.pages.get_mut(&page) {
+            self.copies.remove_buffered(versions);
+            if let Some(version) = versions.iter_mut().find(|version| version.request == request) {
+                version.stage = Stage::Buffered;
+            }
         }
     }
 
     /// The buffer dropped a page.
     pub fn on_dropped(&mut self, page: u32) {
-        let Some(entry) = self.pages.get_mut(&page) else {
-            return;
-        };
-        let dropped = entry.place(|version| version.stage == Stage::Buffered);
-        if let Some(mut version) = dropped.and_then(|place| entry.versions.remove(place)) {
-            self.copies.replace(&mut version.content, PageContent::Dead);
+        if let Entry::Occupied(mut versions) = self.pages.entry(page) {
+            self.copies.remove_buffered(versions.get_mut());
+            remove_if_durable(versions);
         }
-        self.remove_if_durable(page);
     }
 
     /// The programming of a page begins: of what a request wrote, or of the buffer's version.
     pub fn on_program_issued(&mut self, page: u32, request: Option<u64>) {
-        let Some(entry) = self.pages.get_mut(&page) else {
-            return;
-        };
-        let place = entry.place(|version| match request {
+        let mut versions = self.pages.get_mut(&page).into_iter().flatten();
+        let issued = versions.find(|version| match request {
             Some(request) => version.request == request,
             None => version.stage == Stage::Buffered,
         });
-        if let Some(place) = place {
-            entry.versions[place].stage = Stage::Programming { from_buffer: request.is_none() };
+        if let Some(version) = issued {
+            version.stage = Stage::Programming { from_buffer: request.is_none() };
         }
     }
 
-    /// A page is programmed: the content that became durable is given to `keep`.
-    pub fn on_programmed(&mut self, page: u32, request: Option<u64>, keep: impl FnOnce(Durable<'_>)) {
-        let Some(entry) = self.pages.get_mut(&page) else {
-            return keep(Durable::Nothing);
+    /// A page is programmed: its content is durable, unless a newer version is durable already. Calls `keep` with the
+    /// content, or with `None` for the present one, which is in the store.
+    pub fn on_programmed(&mut self, page: u32, request: Option<u64>, keep: impl FnOnce(Option<&[u8]>)) {
+        let Entry::Occupied(mut entry) = self.pages.entry(page) else {
+            return;
         };
-        let place = entry.place(|version| match request {
+        let versions = entry.get_mut();
+        let place = versions.iter().position(|version| match request {
             Some(request) => version.request == request,
             None => version.stage == Stage::Programming { from_buffer: true },
         });
-        let version = place.and_then(|place| entry.versions.remove(place));
-        let Some(version) = version.filter(|version| version.content != PageContent::Dead) else {
-            keep(Durable::Nothing);
-            return self.remove_if_durable(page);
-        };
-        self.copies.replace(&mut entry.durable, version.content);
-        for older in entry.versions.iter_mut().take(place.unwrap_or(0)) {
-            self.copies.replace(&mut older.content, PageContent::Dead);
+        if let Some((place, content)) = place.map(|place| (place, versions.remove(place).content)) {
+            if content != PageContent::Dead {
+                self.copies.replace(&mut versions[0].content, content);
+                for older in &mut versions[1..place] {
+                    self.copies.replace(&mut older.content, PageContent::Dead);
+                }
+                keep(versions[0].content.copy());
+            }
         }
-        keep(match &entry.durable {
-            PageContent::Copy(bytes) => Durable::Bytes(bytes),
-            _ => Durable::Present,
-        });
-        self.remove_if_durable(page);
+        remove_if_durable(entry);
     }
 
     /// The durable content of a page, where it differs from the present content.
     pub fn durable(&self, page: u32) -> Option<&[u8]> {
-        match &self.pages.get(&page)?.durable {
-            PageContent::Copy(bytes) => Some(bytes),
-            _ => None,
-        }
+        self.pages.get(&page)?[0].content.copy()
     }
 
     /// Power loss: clears the cache, and gives each page whose content changes to `restore`, with its
     /// durable content. Returns the number of these pages.
     pub fn lose_power(&mut self, mut restore: impl FnMut(u32, &[u8])) -> usize {
-        let mut lost = 0;
-        for (page, entry) in self.pages.drain() {
-            if let PageContent::Copy(bytes) = entry.durable {
-                restore(page, &bytes);
-                lost += 1;
-            }
-        }
+        let lost = self.pages.iter().filter_map(|(page, versions)| Some((*page, versions[0].content.copy()?)));
+        let lost = lost.map(|(page, durable)| restore(page, durable)).count();
+        self.pages.clear();
         lost
     }
 
-    /// Makes all present content durable, as at a clean end; calls back for each page that was not.
-    pub fn make_durable(&mut self, mut made_durable: impl FnMut(u32)) {
-        for (page, entry) in self.pages.drain() {
-            if entry.durable != PageContent::Present {
-                made_durable(page);
-            }
-        }
+    /// Makes all present content durable, as at a clean end. Returns the pages that were not.
+    pub fn make_durable(&mut self) -> impl Iterator<Item = u32> {
+        let volatile = self.pages.drain().filter(|(_, versions)| versions[0].content != PageContent::Present);
+        volatile.map(|(page, _)| page)
     }
+}
 
-    fn remove_if_durable(&mut self, page: u32) {
-        let durable = |entry: &Entry| entry.versions.is_empty() && entry.durable == PageContent::Present;
-        if self.pages.get(&page).is_some_and(durable) {
-            self.pages.remove(&page);
-        }
+fn remove_if_durable(versions: OccupiedEntry<'_, u32, Versions>) {
+    if matches!(versions.get().as_slice(), [Version { content: PageContent::Present, .. }]) {
+        versions.remove();
     }
 }

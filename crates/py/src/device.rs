@@ -7,30 +7,11 @@ use serde_json::json;
 
 use crate::errors::CoreError;
 
-/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once with
-/// what it is then. Returns what it counted.
+/// Serves drives, each until it is stopped, and all until SIGTERM, SIGINT or SIGHUP; several have a thread each.
+/// `options` is a list, and so are what `ready` is called with once and what is returned: of each drive what it
+/// counted, or under `error` why one of several ended.
 #[pyfunction]
 pub fn device_serve(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String> {
-    let (py, ready) = (ready.py(), ready.clone().unbind());
-    let options: Options = serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let mut raised = None;
-    let drive = py.detach(|| {
-        server::serve(&options, |told| {
-            let said = json(told).and_then(|text| Python::attach(|py| ready.call1(py, (text,))));
-            raised = said.err();
-        })
-    });
-    match raised {
-        Some(error) => Err(error),
-        None => json(&drive.map_err(|error| CoreError::new_err(error.to_string()))?),
-    }
-}
-
-/// Serves several drives, each on a thread of its own, until each is stopped or a signal ends all;
-/// `options` is a list, and so are what `ready` is called with and what is returned: of each drive
-/// what it counted, or under `error` why it ended.
-#[pyfunction]
-pub fn device_serve_group(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String> {
     let (py, ready) = (ready.py(), ready.clone().unbind());
     let options: Vec<Options> =
         serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -46,11 +27,10 @@ pub fn device_serve_group(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<S
     }
     let ended = ended.map_err(|error| CoreError::new_err(error.to_string()))?;
     let ended = ended.into_iter().map(|drive| match drive {
-        Ok(summary) => serde_json::to_value(summary),
-        Err(error) => Ok(json!({"error": error.to_string()})),
+        Ok(summary) => json!(summary),
+        Err(error) => json!({"error": error.to_string()}),
     });
-    let ended = ended.collect::<Result<Vec<_>, _>>();
-    json(&ended.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    json(&ended.collect::<Vec<_>>())
 }
 
 fn json(told: &impl serde::Serialize) -> PyResult<String> {
@@ -60,6 +40,5 @@ fn json(told: &impl serde::Serialize) -> PyResult<String> {
 /// Names of the models and what they are.
 #[pyfunction]
 pub fn device_models() -> Vec<(&'static str, &'static str)> {
-    let models = ioassay_device::model::MODELS.iter();
-    models.map(|entry| (entry.name, entry.about)).collect()
+    ioassay_device::model::MODELS.to_vec()
 }

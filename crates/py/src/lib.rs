@@ -37,7 +37,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<witness::Witness>()?;
     module.add_function(wrap_pyfunction!(device::device_models, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_serve, module)?)?;
-    module.add_function(wrap_pyfunction!(device::device_serve_group, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_cells, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_run, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_tests, module)?)?;

@@ -66,16 +66,9 @@ struct Case {
     name: &'static str,
     policy: &'static str,
     options: RunOptions,
-    reads: bool,
-    /// The load of a drive with a controller, in steady state; `None`: the reference drive.
-    controller: Option<Load>,
-}
-
-/// The requests of a drive with a controller.
-#[derive(Clone, Copy)]
-enum Load {
-    Reads,
-    Writes,
+    reads: Reads,
+    /// A drive with a controller, in steady state for writes, instead of the reference drive.
+    controller: bool,
 }
 
 impl Case {
@@ -83,40 +76,35 @@ impl Case {
     fn is_shared(&self) -> bool {
         self.options.window.is_none()
             && self.options.issue_mode == IssueMode::OpenLoop
-            && !self.reads
+            && self.reads == Reads::None
             && self.policy != "idle-cold"
-            && self.controller.is_none()
+            && !self.controller
     }
 }
 
 fn cases() -> Vec<Case> {
     let open = RunOptions { window: None, scheduler: Scheduler::Fcfs, ..RunOptions::default() };
     let with = |issue_mode| RunOptions { issue_mode, ..open.clone() };
-    let case = |name, policy, options, reads| Case { name, policy, options, reads, controller: None };
-    let controller = |name, load| Case {
-        name,
-        policy: "none",
-        options: with(IssueMode::ClosedLoop(128)),
-        reads: false,
-        controller: Some(load),
-    };
+    let case = |name, policy, options, reads| Case { name, policy, options, reads, controller: false };
+    let controller =
+        |name, reads| Case { controller: true, ..case(name, "none", with(IssueMode::ClosedLoop(128)), reads) };
     vec![
-        case("no buffer", "none", open.clone(), false),
-        case("lru, 8 MiB", "lru", open.clone(), false),
-        case("epo, 8 MiB", "epo", open.clone(), false),
-        case("bplru, 8 MiB, no padding", "bplru", open.clone(), false),
-        case("idle-cold, 8 MiB", "idle-cold", open.clone(), false),
-        case("half reads", "none", open.clone(), true),
-        case("window 20, C-LOOK", "none", RunOptions::default(), false),
-        case("closed loop, 32", "none", with(IssueMode::ClosedLoop(32)), false),
-        controller("controller, reads", Load::Reads),
-        controller("controller, writes", Load::Writes),
+        case("no buffer", "none", open.clone(), Reads::None),
+        case("lru, 8 MiB", "lru", open.clone(), Reads::None),
+        case("epo, 8 MiB", "epo", open.clone(), Reads::None),
+        case("bplru, 8 MiB, no padding", "bplru", open.clone(), Reads::None),
+        case("idle-cold, 8 MiB", "idle-cold", open.clone(), Reads::None),
+        case("half reads", "none", open.clone(), Reads::Half),
+        case("window 20, C-LOOK", "none", RunOptions::default(), Reads::None),
+        case("closed loop, 32", "none", with(IssueMode::ClosedLoop(32)), Reads::None),
+        controller("controller, reads", Reads::All),
+        controller("controller, writes", Reads::None),
     ]
 }
 
 /// The reference drive; for a controller, 64 elements with program units of 32 KiB and a write cache.
 fn spec(case: &Case) -> Spec {
-    if case.controller.is_none() {
+    if !case.controller {
         return Spec::default();
     }
     let options = [
@@ -144,7 +132,7 @@ fn spec(case: &Case) -> Spec {
 
 fn drive_of(case: &Case) -> Drive {
     let mut drive = Drive::new(&spec(case), u64::MAX).expect("a drive");
-    if matches!(case.controller, Some(Load::Writes)) {
+    if case.controller && case.reads == Reads::None {
         let how = Preconditioning::default();
         precondition(&mut drive, &how, &mut || true).expect("a steady state");
     }
@@ -169,14 +157,10 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
 fn rate(case: &Case, requests: u64, workers: &dyn Workers) -> f64 {
     let mut drive = drive_of(case);
     // Once unmeasured, so that the system has granted the tables' memory.
-    for warm_up in [true, false] {
-        let begin = Instant::now();
-        load(case, &mut drive, requests, workers);
-        if !warm_up {
-            return requests as f64 / begin.elapsed().as_secs_f64() / 1e6;
-        }
-    }
-    unreachable!()
+    load(case, &mut drive, requests, workers);
+    let begin = Instant::now();
+    load(case, &mut drive, requests, workers);
+    requests as f64 / begin.elapsed().as_secs_f64() / 1e6
 }
 
 fn load(case: &Case, drive: &mut Drive, requests: u64, workers: &dyn Workers) {
@@ -187,11 +171,7 @@ fn load(case: &Case, drive: &mut Drive, requests: u64, workers: &dyn Workers) {
         pages: spec.pages(),
         gap_ns: 20_000,
         at_ns: 0,
-        reads: match case.controller {
-            Some(Load::Reads) => Reads::All,
-            _ if case.reads => Reads::Half,
-            _ => Reads::None,
-        },
+        reads: case.reads,
     };
     let buffer = policy(case.policy, &spec);
     run_with(drive, &mut source, buffer, &case.options, workers).expect("a run");
@@ -209,14 +189,8 @@ fn instructions(case: &Case) -> Result<f64, String> {
             .output()
             .map_err(|error| format!("valgrind: {error}"))?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let line = text.lines().find(|line| line.contains("refs:"));
-        let digits: String = line
-            .and_then(|line| line.rsplit(':').next())
-            .unwrap_or_default()
-            .chars()
-            .filter(char::is_ascii_digit)
-            .collect();
-        digits.parse().map_err(|_| format!("valgrind said {text}"))
+        let (_, number) = text.lines().find_map(|line| line.split_once("refs:")).unwrap_or_default();
+        number.trim().replace(',', "").parse().map_err(|_| format!("valgrind said {text}"))
     };
     // The difference leaves out the start, and the making of the drive.
     let (few, many) = (100_000, 300_000);

@@ -9,6 +9,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use ioassay_block::SplitMix64;
 use ioassay_sim::policy::{DriveState, Entry, Layout, POLICIES, Page, Settings};
 
 const WRITES: usize = 1 << 22;
@@ -16,27 +17,17 @@ const CAPACITY: usize = 2048;
 const ROUNDS: usize = 3;
 const LAYOUT: Layout = Layout { elements: 48, pages_per_block: 64, pages: 48 * 877_464 };
 
-/// Numbers of 32 bits, by a fixed linear congruence.
-fn random() -> impl FnMut() -> u64 {
-    let mut state = 1_u64;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 32
-    }
-}
-
 fn uniform() -> Vec<Page> {
-    let mut next = random();
-    let pages = u64::from(LAYOUT.pages);
-    (0..WRITES).map(|_| ((next() * pages) >> 32) as Page).collect()
+    let mut chance = SplitMix64(1);
+    (0..WRITES).map(|_| chance.below(LAYOUT.pages)).collect()
 }
 
 /// Rank `r` about as often as `1 / r`: a uniform number in the exponent; ranks are strewn over the drive.
 fn zipf_like() -> Vec<Page> {
-    let mut next = random();
+    let mut chance = SplitMix64(1);
     let decades = f64::from(LAYOUT.pages).ln();
     let mut page = || {
-        let rank = (next() as f64 / 4_294_967_296.0 * decades).exp() as u32;
+        let rank = ((chance.next() >> 32) as f64 / 4_294_967_296.0 * decades).exp() as u32;
         rank.wrapping_mul(0x9e37_79b1) % LAYOUT.pages
     };
     (0..WRITES).map(|_| page()).collect()

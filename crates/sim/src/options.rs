@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::Error;
+use crate::error::require;
 
 const SIZE: &str = "size";
 /// Of a time that an option gives.
@@ -234,10 +235,7 @@ pub(crate) fn default<K: Kind>(given: &Given) -> K::Value {
 }
 
 pub(crate) fn within(name: &'static str, value: u32, range: &RangeInclusive<u32>) -> Result<(), Error> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    Err(Error::option(name, value, format!("{} to {}", range.start(), range.end())))
+    require(range.contains(&value), name, value, || format!("{} to {}", range.start(), range.end()))
 }
 
 /// What an option takes, and what the model keeps of it.

@@ -4,6 +4,7 @@ use ioassay_block::SplitMix64;
 
 use crate::Error;
 use crate::drive::{Drive, Place};
+use crate::error::require;
 use crate::policy::Page;
 
 /// How a drive is preconditioned: its pages are overwritten at random until write amplification
@@ -40,23 +41,13 @@ pub struct Preconditioned {
 
 impl Preconditioning {
     pub fn check(&self) -> Result<(), Error> {
-        if !(self.share > 0.0 && self.share <= 1.0) {
-            return Err(Error::option("precondition", self.share, "a share above 0, at most 1"));
-        }
-        if !(2..=self.most_rounds).contains(&self.rounds) {
-            return Err(Error::option(
-                "rounds",
-                self.rounds,
-                format!("at least 2, and at most most_rounds, {}", self.most_rounds),
-            ));
-        }
-        if self.most_rounds > 10_000 {
-            return Err(Error::option("most_rounds", self.most_rounds, "at most 10000"));
-        }
-        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
-            return Err(Error::option("tolerance", self.tolerance, "a share of 0 or more"));
-        }
-        Ok(())
+        require(self.share > 0.0 && self.share <= 1.0, "precondition", self.share, || "a share above 0, at most 1")?;
+        require((2..=self.most_rounds).contains(&self.rounds), "rounds", self.rounds, || {
+            format!("at least 2, and at most most_rounds, {}", self.most_rounds)
+        })?;
+        require(self.most_rounds <= 10_000, "most_rounds", self.most_rounds, || "at most 10000")?;
+        let is_share = self.tolerance >= 0.0 && self.tolerance.is_finite();
+        require(is_share, "tolerance", self.tolerance, || "a share of 0 or more")
     }
 }
 

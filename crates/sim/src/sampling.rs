@@ -16,6 +16,7 @@ use ioassay_block::mrc::sample::{self, PARTS};
 use ioassay_block::{Kind, Request};
 
 use crate::engine::{BufferMode, Paging};
+use crate::error::require;
 use crate::policy::belady::OfflineOptimum;
 use crate::policy::{Access, DriveState, Eviction, Page, Policy};
 use crate::{BufferSpec, Error, Setup};
@@ -71,17 +72,13 @@ impl SampledBuffer {
     /// The buffer of a setup with about `rate` of its pages.
     pub fn new(setup: &Setup, rate: f64) -> Result<Self, Error> {
         setup.drive.check()?;
-        if !(rate > 0.0 && rate <= 1.0) {
-            return Err(Error::option("sample", rate, "a rate above 0 and at most 1"));
-        }
+        require(rate > 0.0 && rate <= 1.0, "sample", rate, || "a rate above 0 and at most 1")?;
         let spec = setup.buffer.as_ref().filter(|spec| spec.policy != "none");
         let Some(spec) = spec else {
             return Err(Error::option("policy", "none", "a write buffer to sample"));
         };
-        if spec.mode == BufferMode::Inline {
-            let wanted = "reshape: hits within a drive depend on its times, which a sample has not";
-            return Err(Error::option("mode", "inline", wanted));
-        }
+        let wanted = "reshape: hits within a drive depend on its times, which a sample has not";
+        require(spec.mode == BufferMode::Reshape, "mode", "inline", || wanted)?;
         let whole = policy_of(spec, setup, spec.settings.capacity_pages)?;
         if !whole.can_be_sampled() {
             let wanted = "one whose hits do not depend on the number or the state of the elements";
@@ -94,15 +91,20 @@ impl SampledBuffer {
         let block = whole.block_of(0).map(|_| setup.drive.pages_per_block);
         let (slots, rate) = scaled(spec.settings.capacity_pages, rate, block)?;
         let parts = if rate < 1.0 { PARTS } else { 0 };
-        let made = |slots| policy_of(spec, setup, slots).map(|policy| PolicyBuffer::new(policy, setup));
+        let made = |slots| {
+            let policy = policy_of(spec, setup, slots)?;
+            let free_at_ps = vec![0; setup.drive.elements as usize];
+            Ok::<_, Error>(PolicyBuffer { policy, free_at_ps, evicted: Vec::new(), hits: Counts::default() })
+        };
+        let optimal = |slots| OptimalBuffer { optimum: OfflineOptimum::new(slots, 0), numbers: BTreeMap::new() };
         Ok(Self {
             paging: Paging::new(&setup.drive, setup.run.unaligned),
             threshold: sample::threshold(rate),
-            policy: Sampled::new(made(slots)?, (0..parts).map(|_| made(slots / PARTS)).collect::<Result<_, _>>()?),
-            optimum: Sampled::new(
-                OptimalBuffer::new(slots),
-                (0..parts).map(|_| OptimalBuffer::new(slots / PARTS)).collect(),
-            ),
+            policy: Sampled {
+                whole: made(slots)?,
+                parts: (0..parts).map(|_| made(slots / PARTS)).collect::<Result<_, _>>()?,
+            },
+            optimum: Sampled { whole: optimal(slots), parts: (0..parts).map(|_| optimal(slots / PARTS)).collect() },
             unit: whole,
             rate,
             slots,
@@ -191,10 +193,8 @@ fn scaled(capacity: usize, rate: f64, block: Option<u32>) -> Result<(usize, f64)
 fn policy_of(spec: &BufferSpec, setup: &Setup, slots: usize) -> Result<Box<dyn Policy + Send>, Error> {
     let mut spec = spec.clone();
     spec.settings.capacity_pages = slots;
-    match spec.make(&setup.drive)? {
-        Some(buffer) => Ok(buffer.policy),
-        None => Err(Error::option("buffer", slots, "at least a page")),
-    }
+    let buffer = spec.make(&setup.drive)?;
+    buffer.map(|buffer| buffer.policy).ok_or_else(|| Error::option("buffer", slots, "at least a page"))
 }
 
 /// A buffer for a sample, and those of its parts.
@@ -204,10 +204,6 @@ struct Sampled<B> {
 }
 
 impl<B: PageBuffer> Sampled<B> {
-    fn new(whole: B, parts: Vec<B>) -> Self {
-        Self { whole, parts }
-    }
-
     fn each(&mut self, act: impl Fn(&mut B)) {
         act(&mut self.whole);
         self.parts.iter_mut().for_each(act);
@@ -268,17 +264,6 @@ struct PolicyBuffer {
     hits: Counts,
 }
 
-impl PolicyBuffer {
-    fn new(policy: Box<dyn Policy + Send>, setup: &Setup) -> Self {
-        Self {
-            policy,
-            free_at_ps: vec![0; setup.drive.elements as usize],
-            evicted: Vec::new(),
-            hits: Counts::default(),
-        }
-    }
-}
-
 impl PageBuffer for PolicyBuffer {
     fn apply(&mut self, kind: Kind, page: Page) {
         match kind {
@@ -309,12 +294,6 @@ impl PageBuffer for PolicyBuffer {
 struct OptimalBuffer {
     optimum: OfflineOptimum,
     numbers: BTreeMap<Page, Page>,
-}
-
-impl OptimalBuffer {
-    fn new(slots: usize) -> Self {
-        Self { optimum: OfflineOptimum::new(slots, 0), numbers: BTreeMap::new() }
-    }
 }
 
 impl PageBuffer for OptimalBuffer {

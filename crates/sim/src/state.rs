@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 
 /// Version of what is written.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Longest text of a state, in bytes.
 const LONGEST_TEXT: usize = 64 * 1024;
@@ -45,14 +45,4 @@ impl<T: Serialize + DeserializeOwned> Stored for T {
         *self = take(input)?;
         Ok(())
     }
-}
-
-/// Saves one part after the other.
-pub(crate) fn save_all(parts: Vec<&mut dyn Stored>, output: &mut dyn Write) -> Result<(), Error> {
-    parts.into_iter().try_for_each(|part| part.save(output))
-}
-
-/// Loads the same parts in the same order.
-pub(crate) fn load_all(parts: Vec<&mut dyn Stored>, input: &mut dyn Read) -> Result<(), Error> {
-    parts.into_iter().try_for_each(|part| part.load(input))
 }

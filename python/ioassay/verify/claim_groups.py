@@ -2,7 +2,8 @@
 
 Claims of passes over one file (IOzone, filesuite) take the sessions of that file in the order of time, one each; all
 others are summed by kind and by the files that they name. Where calls were not told apart by file, everything of one
-kind is judged together. The work grows with claims and sessions, not with their product.
+kind is judged together, and what was not watched apart from it. The work grows with claims and sessions, not with
+their product.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ MAPPED = "mmap"
 """The engine whose reads and writes are no calls."""
 NULL = "null"
 """The engine that does nothing."""
+LAYER_OF = {"libaio": "aio", "io_uring": "uring", "splice": SYSCALLS}
+"""What has to be watched to see the I/O of these engines, which is in no totals of a process."""
 _WITHOUT_CALLS = (MAPPED, NULL)
 
 # Files that programs open on their own account. Folders and endings count for files that are only read.
@@ -76,8 +79,10 @@ def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
     overflowed = any(observation.health.get(f"untracked_{name}") for name in ("files", "sessions"))
     if SYSCALLS not in observation.layers or overflowed:
         kinds: dict[tuple[str, str], list[int]] = {}
+        unseen = {engine for engine, layer in LAYER_OF.items() if layer not in observation.layers}
         for place, claim in enumerate(claims):
-            kinds.setdefault((claim.kind, _way(claim)), []).append(place)
+            way = claim.engine if claim.engine in unseen else _way(claim)
+            kinds.setdefault((claim.kind, way), []).append(place)
         files, listed = list(observation.files), kinds.values()
         return [Group(at, [claims[p] for p in at], False, files=files, overflowed=overflowed) for at in listed]
     index = _Index(observation, claims)

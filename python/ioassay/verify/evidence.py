@@ -12,7 +12,7 @@ from functools import reduce
 from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Calls, Observation, Requests, Session
 from ioassay.records.record import SEVERAL_ENGINES, Claim
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import KEYS, MAPPED, MIXED, TRIM, Group, calls_of, groups
+from ioassay.verify.claim_groups import KEYS, LAYER_OF, MAPPED, MIXED, TRIM, Group, calls_of, groups
 from ioassay.verify.verdict import Amount, Code, Statement, state
 
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
@@ -20,7 +20,6 @@ FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 AIO, URING, SPLICE, VSYNC = "libaio", "io_uring", "splice", "vsync"
 RINGS = ("aio", "uring")
 """Operations whose work may be done outside of the calls that submit them."""
-_LAYER_OF = {AIO: "aio", URING: "uring"}
 _LOOKS = frozenset({"stat", "lstat", "newfstatat", "statx"})
 BY_NAME: Mapping[str, frozenset[str]] = {
     "filecreate": frozenset(),
@@ -185,8 +184,7 @@ def unwatched(engine: str, layers: Sequence[str]) -> Statement | None:
         return state(Code.SEVERAL_ENGINES)
     if engine == SPLICE and SYSCALLS not in layers:
         return state(Code.SPLICED)
-    layer = _LAYER_OF.get(engine)
-    if layer and layer not in layers:
+    if LAYER_OF.get(engine, SYSCALLS) not in (*layers, SYSCALLS):
         return state(Code.ENGINE_UNWATCHED, engine=engine, layers=tuple(layers))
     return None
 

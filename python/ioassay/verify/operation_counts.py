@@ -214,7 +214,7 @@ def _by_device(case: Case, why: Statement, *, mapped: bool) -> list[Fault]:
         reason = "MAPPED" if mapped else "MORE-SEEN"
         return [Fault(INCOMPLETE, reason, (*known, all_moved, state(Code.REST_UNKNOWN)))]
     is_direct = device.known and case.claim.direct and claimed and not device.stacked and not mapped
-    if is_direct and reached <= tolerances.of("device_bytes"):
+    if is_direct and case.pool.filesystems and reached <= tolerances.of("device_bytes"):
         return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, state(Code.DIRECT_WITHOUT_DEVICE)))]
     moved = when(device.known, Code.DEVICES_MOVED_PART, moved_bytes=reached)
     return [Fault(INCOMPLETE, "MAPPED" if mapped else "CALLS-NOT-OBSERVED", (*known, *moved))]

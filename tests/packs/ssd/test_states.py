@@ -122,16 +122,21 @@ def test_another_trace_is_not_resumed(tmp_path: Path) -> None:
 def test_damaged_states_are_refused(tmp_path: Path) -> None:
     state = saved(tmp_path, 3000)
     whole = state.read_bytes()
+    undamaged = content(ioassay.simulate(RECIPE, state=state))
     for length in (0, 10, 30, len(whole) // 2, len(whole) - 1):
         state.write_bytes(whole[:length])
         with pytest.raises(IoassayError, match="used.state.* is damaged|not a saved state"):
             ioassay.simulate(RECIPE, state=state)
     for place in range(25, len(whole), max(1, len(whole) // 60)):
         state.write_bytes(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :])
-        with pytest.raises(IoassayError):
-            ioassay.simulate(RECIPE, state=state)
+        try:
+            done = ioassay.simulate(RECIPE, state=state)
+        except IoassayError:
+            continue
+        # Another distance of a match in the compressed state may lead to the same bytes, which the checksum is of.
+        assert content(done) == undamaged
     state.write_bytes(whole[:16] + b"\x09" + whole[17:])
-    with pytest.raises(UsageError, match="version 9, expected 4"):
+    with pytest.raises(UsageError, match="version 9, expected 5"):
         ioassay.simulate(RECIPE, state=state)
     with pytest.raises(UsageError, match="missing: No such file"):
         ioassay.simulate(RECIPE, state=tmp_path / "missing")

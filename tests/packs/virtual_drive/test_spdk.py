@@ -169,6 +169,16 @@ def test_perf_runs_over_shared_memory(tmp_path: Path, load: tuple[object, ...]) 
         ended_well(drive)
 
 
+@pytest.mark.parametrize("way", ["nvme-tcp", "vfio-user"])
+def test_copied_blocks_are_read_back(tmp_path: Path, way: str) -> None:
+    needs_huge_pages()
+    with served(tmp_path, *(SERVE if way == "nvme-tcp" else shared(tmp_path))) as drive:
+        where = place(drive) if way == "nvme-tcp" else over_shared_memory(drive)[-1]
+        said = run("simple_copy", "-r", where)
+        assert "LBAs matching Written Data: 64" in said, said
+        ended_well(drive)
+
+
 @pytest.mark.fio
 @pytest.mark.skipif(
     not (FOLDER / "spdk_bdev").exists(), reason="needs SPDK's fio plugin in IOASSAY_SPDK (docs/drivers.md)"

@@ -45,6 +45,8 @@ pub struct Completion<'a> {
     pub tag: u16,
     /// 0, or the protocol's own error: an NBD error, or an NVM Express status field without its phase bit.
     pub error: u32,
+    /// What NVM Express answers besides.
+    pub result: u64,
     pub data: &'a [u8],
 }
 
@@ -66,17 +68,24 @@ pub trait Initiator {
     /// Sends one request, waits for its answer, and returns what was read. Nothing else may be in flight.
     fn call(&mut self, request: Request<'_>) -> io::Result<Vec<u8>> {
         self.submit(0, request);
+        Ok(self.finish()?.1)
+    }
+
+    /// Sends the one request that is kept: the answer's result and data.
+    fn finish(&mut self) -> io::Result<(u64, Vec<u8>)> {
         self.push()?;
         let mut answer = None;
         while answer.is_none() {
-            self.reap(&mut |done| answer = Some((done.error, done.data.to_vec())))?;
+            self.reap(&mut |done| answer = Some((done.error, done.result, done.data.to_vec())))?;
         }
-        match answer {
-            Some((0, data)) => Ok(data),
-            Some((error, _)) => Err(io::Error::other(Refused { error })),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        let (error, result, data) = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
+        accepted(error).map(|()| (result, data))
     }
+}
+
+/// An error where there is one.
+pub fn accepted(error: u32) -> io::Result<()> {
+    if error == 0 { Ok(()) } else { Err(io::Error::other(Refused { error })) }
 }
 
 /// The drive answered with an error.
@@ -84,6 +93,12 @@ pub trait Initiator {
 #[error("the drive answered with error {error:#x}")]
 pub struct Refused {
     pub error: u32,
+}
+
+/// The error of what cannot be understood.
+fn nonsense(sender: &str, what: &str) -> io::Error {
+    let text = format!("the {sender} sent {what} that cannot be understood");
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// Reads one page after the other at depth one for this time. Returns the nanoseconds of each read.
@@ -103,5 +118,5 @@ pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u6
         initiator.reap(&mut |done| error = done.error)?;
         took_ns.push(sent.elapsed().as_nanos() as u64);
     }
-    if error == 0 { Ok(took_ns) } else { Err(io::Error::other(Refused { error })) }
+    accepted(error).map(|()| took_ns)
 }

@@ -1,11 +1,11 @@
 //! A client of NBD, which negotiates with `GO`, with structured replies or without. It takes only replies of one chunk.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use super::{Completion, Initiator, Request, Waiting, Wire};
+use super::{Completion, Initiator, Request, Waiting, Wire, wire as connection};
 use crate::transport::nbd::wire::{
     self, CHUNK_MAGIC, NBD_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, chunk, command, flag, hello,
     info, option, reply, u16_at, u32_at, u64_at,
@@ -22,7 +22,6 @@ pub struct Client {
     wire: Wire,
     size_bytes: u64,
     block_bytes: u32,
-    flags: u16,
     structured: bool,
     /// Bytes that each request in flight reads, by its tag: a simple reply does not say.
     reads: Vec<u32>,
@@ -42,8 +41,7 @@ impl Client {
         tls: Option<Arc<ClientConfig>>,
     ) -> io::Result<Self> {
         let wire = Wire::connect(to, waiting)?;
-        let mut client =
-            Self { wire, size_bytes: 0, block_bytes: 512, flags: 0, structured: false, reads: vec![0; 1 << 16] };
+        let mut client = Self { wire, size_bytes: 0, block_bytes: 512, structured: false, reads: vec![0; 1 << 16] };
         client.greet()?;
         if let Some(tls) = tls {
             let answer = client.agree(option::STARTTLS)?;
@@ -59,10 +57,6 @@ impl Client {
         Ok(client)
     }
 
-    pub fn flags(&self) -> u16 {
-        self.flags
-    }
-
     fn greet(&mut self) -> io::Result<()> {
         let hello = self.wire.whole(18)?;
         if u64_at(hello, 0) != NBD_MAGIC || u64_at(hello, 8) != OPTION_MAGIC {
@@ -75,11 +69,8 @@ impl Client {
     }
 
     fn option(&mut self, kind: u32, data: &[u8]) -> io::Result<()> {
-        let out = &mut self.wire.output;
-        out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
-        out.extend_from_slice(&kind.to_be_bytes());
-        out.extend_from_slice(&(data.len() as u32).to_be_bytes());
-        out.extend_from_slice(data);
+        let length = (data.len() as u32).to_be_bytes();
+        self.wire.output.extend([&OPTION_MAGIC.to_be_bytes()[..], &kind.to_be_bytes(), &length, data].concat());
         self.wire.push()
     }
 
@@ -109,9 +100,7 @@ impl Client {
             let (kind, data) = self.option_reply(option::GO)?;
             match (kind, u16_at(&data, 0)) {
                 (reply::ACK, _) => return Ok(()),
-                (reply::INFO, info::EXPORT) => {
-                    (self.size_bytes, self.flags) = (u64_at(&data, 2), u16_at(&data, 10));
-                }
+                (reply::INFO, info::EXPORT) => self.size_bytes = u64_at(&data, 2),
                 (reply::INFO, info::BLOCK_SIZE) => self.block_bytes = u32_at(&data, 2).max(1),
                 (reply::INFO, _) => {}
                 (kind, _) => {
@@ -137,11 +126,8 @@ impl Client {
     fn simple<'a>(&'a self, bytes: &'a [u8]) -> io::Result<Result<(Completion<'a>, usize), usize>> {
         let (error, tag) = (u32_at(bytes, 4), tag_of(u64_at(bytes, 8))?);
         let reads = if error == 0 { self.reads[usize::from(tag)] as usize } else { 0 };
-        let whole = 16 + reads;
-        let Some(data) = bytes.get(16..whole) else {
-            return Ok(Err(whole));
-        };
-        Ok(Ok((Completion { tag, error, data }, whole)))
+        let data = bytes.get(16..16 + reads);
+        Ok(data.map(|data| (Completion { tag, error, result: 0, data }, 16 + reads)).ok_or(16 + reads))
     }
 
     pub fn disconnect(mut self) -> io::Result<()> {
@@ -164,7 +150,7 @@ fn structured(bytes: &[u8]) -> io::Result<Result<(Completion<'_>, usize), usize>
     };
     let error = if kind & 0x8000 != 0 { u32_at(payload, 0).max(1) } else { 0 };
     let data = if kind == chunk::OFFSET_DATA { payload.get(8..).unwrap_or_default() } else { &[] };
-    Ok(Ok((Completion { tag: tag_of(u64_at(bytes, 8))?, error, data }, 20 + length)))
+    Ok(Ok((Completion { tag: tag_of(u64_at(bytes, 8))?, error, result: 0, data }, 20 + length)))
 }
 
 impl Initiator for Client {
@@ -197,22 +183,21 @@ impl Initiator for Client {
     }
 
     fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize> {
-        let mut taken = 0;
-        loop {
-            let wants = match self.next()? {
-                Ok((completion, whole)) => {
-                    done(completion);
-                    self.wire.consume(whole);
-                    taken += 1;
-                    continue;
-                }
-                Err(wants) => wants,
+        connection::reap(self, |client| {
+            let (completion, whole) = match client.next()? {
+                Ok(reply) => reply,
+                Err(wants) => return Ok(Err(wants)),
             };
-            if taken > 0 {
-                return Ok(taken);
-            }
-            self.wire.more(wants)?;
-        }
+            done(completion);
+            client.wire.consume(whole);
+            Ok(Ok(true))
+        })
+    }
+}
+
+impl AsMut<Wire> for Client {
+    fn as_mut(&mut self) -> &mut Wire {
+        &mut self.wire
     }
 }
 
@@ -221,5 +206,5 @@ fn tag_of(cookie: u64) -> io::Result<u16> {
 }
 
 fn nonsense(what: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("the server sent {what} that cannot be understood"))
+    super::nonsense("server", what)
 }

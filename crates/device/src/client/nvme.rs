@@ -2,6 +2,8 @@
 //!
 //! Tests make wrong ones of them, so nothing is checked here.
 
+use std::borrow::Cow;
+
 use super::Request;
 use crate::transport::nvme::u64_at;
 
@@ -98,50 +100,30 @@ pub fn size_and_block_bytes(described: &[u8]) -> (u64, u32) {
     (u64_at(described, 0).saturating_mul(block_bytes.into()), block_bytes)
 }
 
-/// The data of a command.
-pub enum Data<'a> {
-    None,
-    /// The number of bytes that are read.
-    Read(usize),
-    Write(&'a [u8]),
-    /// The one range of a deallocation.
-    Range([u8; 16]),
-}
-
-impl Data<'_> {
-    /// The bytes that the host sends.
-    pub fn sent(&self) -> &[u8] {
-        match self {
-            Data::Write(data) => data,
-            Data::Range(range) => range,
-            Data::None | Data::Read(_) => &[],
-        }
-    }
-}
-
-/// The command for a request, without the pointer to its data.
-pub fn encode<'a>(request: &Request<'a>, id: u16, namespace: u32, block_bytes: u32) -> (Entry, Data<'a>) {
+/// The command for a request, without the pointer to its data; how many bytes it reads, and those that it sends.
+pub fn encode<'a>(request: &Request<'a>, id: u16, namespace: u32, block_bytes: u32) -> (Entry, usize, Cow<'a, [u8]>) {
     let over = |opcode: u8, offset_bytes: u64, length_bytes: u32| {
         let entry = Entry::new(opcode, id).blocks(offset_bytes / u64::from(block_bytes), length_bytes / block_bytes);
         entry.namespace(namespace)
     };
     match *request {
-        Request::Flush => (Entry::new(0x00, id).namespace(namespace), Data::None),
+        Request::Flush => (Entry::new(0x00, id).namespace(namespace), 0, Cow::default()),
         Request::Read { offset_bytes, length_bytes } => {
-            (over(0x02, offset_bytes, length_bytes), Data::Read(length_bytes as usize))
+            (over(0x02, offset_bytes, length_bytes), length_bytes as usize, Cow::default())
         }
         Request::Write { offset_bytes, data, fua } => {
             let blocks = data.len() as u32 / block_bytes;
             let fua = if fua { FORCE_UNIT_ACCESS } else { 0 };
             let entry = over(0x01, offset_bytes, data.len() as u32);
-            (entry.word(12, blocks.wrapping_sub(1) | fua), Data::Write(data))
+            (entry.word(12, blocks.wrapping_sub(1) | fua), 0, data.into())
         }
-        Request::WriteZeroes { offset_bytes, length_bytes } => (over(0x08, offset_bytes, length_bytes), Data::None),
+        Request::WriteZeroes { offset_bytes, length_bytes } => {
+            (over(0x08, offset_bytes, length_bytes), 0, Cow::default())
+        }
         Request::Trim { offset_bytes, length_bytes } => {
-            let mut range = [0; 16];
-            range[4..8].copy_from_slice(&(length_bytes / block_bytes).to_le_bytes());
-            range[8..16].copy_from_slice(&(offset_bytes / u64::from(block_bytes)).to_le_bytes());
-            (Entry::new(0x09, id).namespace(namespace).word(11, 4), Data::Range(range))
+            let blocks = u64::from(length_bytes / block_bytes);
+            let range = [blocks << 32, offset_bytes / u64::from(block_bytes)].map(u64::to_le_bytes).concat();
+            (Entry::new(0x09, id).namespace(namespace).word(11, 4), 0, range.into())
         }
     }
 }

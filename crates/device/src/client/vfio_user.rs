@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::fs::MemfdFlags;
 use rustix::net::{
@@ -15,13 +15,11 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-use super::nvme::{Data, ENABLED, Entry, encode, size_and_block_bytes};
-use super::{Completion, Initiator, Request};
+use super::nvme::{ENABLED, Entry, encode, size_and_block_bytes};
+use super::wire::{SILENCE, Silence};
+use super::{Completion, Initiator, Request, accepted};
 use crate::transport::nvme_tcp::pdu::u32_at;
 use crate::transport::vfio_user::mapping::Mapping;
-
-/// How long a drive may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
 
 /// Spins without a completion from one look at the connection to the next.
 const LOOK_EVERY: u32 = 1 << 16;
@@ -31,8 +29,8 @@ const PAGE_BYTES: usize = 4096;
 const SUBMISSION_BYTES: usize = 64;
 const COMPLETION_BYTES: usize = 16;
 
-/// Entries of the admin queues.
-const ADMIN_ENTRIES: u16 = 64;
+/// Of the admin queues: data of a command are one page.
+const ADMIN: Settings = Settings { entries: 64, data_bytes: PAGE_BYTES, copies: true };
 
 /// Where the first region lies for the device, and how far apart they are.
 const ADDRESS: u64 = 1 << 40;
@@ -60,7 +58,8 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Shared {
     mapping: Mapping,
-    file: OwnedFd,
+    /// The file behind the memory.
+    pub file: OwnedFd,
     /// The device's address of the first byte.
     pub address: u64,
     pub length_bytes: usize,
@@ -73,11 +72,6 @@ impl Shared {
         rustix::fs::ftruncate(&file, length_bytes as u64)?;
         let mapping = Mapping::new(&file, 0, length_bytes as u64, true)?;
         Ok(Self { mapping, file, address, length_bytes })
-    }
-
-    /// The file behind the memory, which tests truncate.
-    pub fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 
     /// Copies to it.
@@ -103,7 +97,7 @@ impl Shared {
 
 #[derive(Debug)]
 pub struct Channel {
-    stream: UnixStream,
+    pub stream: UnixStream,
     messages: u16,
 }
 
@@ -114,8 +108,7 @@ impl Channel {
     /// Connects and agrees on a version.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let mut channel = Self::connect_silently(path)?;
-        let version = [0, 0, 1, 0];
-        channel.request(1, &version, &[])?;
+        channel.request(1, &[0, 0, 1, 0], &[])?;
         Ok(channel)
     }
 
@@ -123,10 +116,6 @@ impl Channel {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(SILENCE))?;
         Ok(Self { stream, messages: 0 })
-    }
-
-    pub fn stream(&self) -> &UnixStream {
-        &self.stream
     }
 
     /// Sends bytes, and descriptors with the first of them.
@@ -138,8 +127,7 @@ impl Channel {
         }
         let mut sent = 0;
         while sent < bytes.len() {
-            let slices = [IoSlice::new(&bytes[sent..])];
-            sent += sendmsg(&self.stream, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+            sent += sendmsg(&self.stream, &[IoSlice::new(&bytes[sent..])], &mut ancillary, SendFlags::NOSIGNAL)?;
             ancillary.clear();
         }
         Ok(())
@@ -148,11 +136,7 @@ impl Channel {
     /// Sends a message and waits for its reply.
     pub fn request(&mut self, command: u16, body: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Reply> {
         self.messages = self.messages.wrapping_add(1);
-        let mut message = [self.messages, command].map(u16::to_le_bytes).concat();
-        message.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_le_bytes());
-        message.extend_from_slice(&[0; 8]);
-        message.extend_from_slice(body);
-        self.send(&message, descriptors)?;
+        self.send(&message(self.messages, command, body), descriptors)?;
         self.receive()
     }
 
@@ -161,17 +145,15 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
-        let mut slices = [IoSliceMut::new(&mut header)];
-        let received = recvmsg(&self.stream, &mut slices, &mut ancillary, flags)?;
+        let received = recvmsg(&self.stream, &mut [IoSliceMut::new(&mut header)], &mut ancillary, flags)?;
         if received.bytes < HEADER_BYTES {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let mut descriptor = None;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-                descriptor = descriptors.next();
-            }
-        }
+        let mut descriptors = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        let descriptor = descriptors.next();
         let bytes = u32_at(&header, 4) as usize;
         let mut body = vec![0; bytes.saturating_sub(HEADER_BYTES).min(1 << 20)];
         self.stream.read_exact(&mut body)?;
@@ -182,8 +164,7 @@ impl Channel {
     }
 
     pub fn read(&mut self, region: u32, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        let body = access(region, offset, bytes);
-        let (mut reply, _) = self.request(9, &body, &[])?;
+        let (mut reply, _) = self.request(9, &access(region, offset, bytes), &[])?;
         if reply.len() != 16 + bytes {
             return Err(ErrorKind::InvalidData.into());
         }
@@ -191,24 +172,17 @@ impl Channel {
     }
 
     pub fn write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut body = access(region, offset, data.len());
-        body.extend_from_slice(data);
-        self.request(10, &body, &[]).map(|_| ())
+        self.request(10, &[&access(region, offset, data.len()), data].concat(), &[]).map(|_| ())
     }
 
-    /// Maps a part of a file for the device.
-    pub fn map(&mut self, address: u64, length_bytes: u64, file: Option<(BorrowedFd<'_>, u64)>) -> io::Result<()> {
-        let offset = file.map_or(0, |(_, offset)| offset);
-        let mut body = [32u32, 3].map(u32::to_le_bytes).concat();
-        body.extend([offset, address, length_bytes].map(u64::to_le_bytes).concat());
-        let descriptors: Vec<BorrowedFd<'_>> = file.iter().map(|(file, _)| *file).collect();
-        self.request(2, &body, &descriptors).map(|_| ())
+    /// Maps memory for the device.
+    fn map(&mut self, memory: &Shared) -> io::Result<()> {
+        let body = mapping(0, memory.address, memory.length_bytes as u64);
+        self.request(2, &body, &[memory.file.as_fd()]).map(|_| ())
     }
 
     pub fn unmap(&mut self, address: u64, length_bytes: u64) -> io::Result<()> {
-        let mut body = [24u32, 0].map(u32::to_le_bytes).concat();
-        body.extend([address, length_bytes].map(u64::to_le_bytes).concat());
-        self.request(3, &body, &[]).map(|_| ())
+        self.request(3, &unmapping(address, length_bytes), &[]).map(|_| ())
     }
 
     /// Sets the interrupts from a vector on.
@@ -218,102 +192,170 @@ impl Channel {
     }
 }
 
-fn access(region: u32, offset: u64, bytes: usize) -> Vec<u8> {
-    let mut body = offset.to_le_bytes().to_vec();
-    body.extend_from_slice(&region.to_le_bytes());
-    body.extend_from_slice(&(bytes as u32).to_le_bytes());
-    body
+/// A message of this number.
+pub fn message(number: u16, command: u16, body: &[u8]) -> Vec<u8> {
+    let head = [number, command].map(u16::to_le_bytes).concat();
+    let length = (HEADER_BYTES + body.len()) as u32;
+    [&head[..], &length.to_le_bytes(), &[0; 8], body].concat()
 }
 
-/// A submission queue at the beginning of shared memory, and a completion queue.
-#[derive(Debug)]
-struct Rings {
-    id: u16,
-    entries: u16,
-    doorbells: Mapping,
-    completions_at: usize,
-    tail: u16,
-    head: u16,
-    phase: bool,
-    alive: UnixStream,
+/// Bodies of messages: that map a part of a file, unmap it, and begin an access to a region.
+pub fn mapping(offset: u64, address: u64, length_bytes: u64) -> Vec<u8> {
+    [32 | (3 << 32), offset, address, length_bytes].map(u64::to_le_bytes).concat()
+}
+
+pub fn unmapping(address: u64, length_bytes: u64) -> Vec<u8> {
+    [24, address, length_bytes].map(u64::to_le_bytes).concat()
+}
+
+pub fn access(region: u32, offset: u64, bytes: usize) -> Vec<u8> {
+    [offset, u64::from(region) | ((bytes as u64) << 32)].map(u64::to_le_bytes).concat()
 }
 
 /// An entry of a completion queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completed {
     pub result: u32,
-    /// How far the submission queue is.
-    pub head: u16,
     pub id: u16,
     /// The status of the command, without the phase.
     pub status: u16,
 }
 
-impl Completed {
-    /// An error where it was refused.
-    fn accepted(self) -> io::Result<Self> {
-        let error = self.status.into();
-        if error == 0 { Ok(self) } else { Err(io::Error::other(super::Refused { error })) }
+/// Where the parts of a queue's memory begin; submissions are at its beginning.
+#[derive(Debug)]
+struct Layout {
+    completions_at: usize,
+    /// Data of each tag, one after the other.
+    data_at: usize,
+    /// A page for each tag that lists the pages of its data.
+    lists_at: usize,
+    bytes: usize,
+}
+
+impl Layout {
+    fn new(settings: &Settings) -> Self {
+        let entries = usize::from(settings.entries);
+        let completions_at = (entries * SUBMISSION_BYTES).next_multiple_of(PAGE_BYTES);
+        let data_at = completions_at + (entries * COMPLETION_BYTES).next_multiple_of(PAGE_BYTES);
+        let lists_at = data_at + entries * settings.data_bytes;
+        Self { completions_at, data_at, lists_at, bytes: lists_at + entries * PAGE_BYTES }
     }
 }
 
-impl Rings {
-    fn new(id: u16, entries: u16, completions_at: usize, doorbells: &OwnedFd, channel: &Channel) -> io::Result<Self> {
-        let doorbells = Mapping::new(doorbells, PAGE_BYTES as u64, PAGE_BYTES as u64, true)?;
-        let alive = channel.stream.try_clone()?;
-        Ok(Self { id, entries, doorbells, completions_at, tail: 0, head: 0, phase: true, alive })
+/// A pair of queues, with data of its commands.
+#[derive(Debug)]
+pub struct Queue {
+    pub memory: Shared,
+    id: u16,
+    settings: Settings,
+    layout: Layout,
+    doorbells: Mapping,
+    alive: UnixStream,
+    tail: u16,
+    head: u16,
+    phase: bool,
+    size_bytes: u64,
+    block_bytes: u32,
+    /// Bytes that each tag reads.
+    reads: Vec<usize>,
+    read: Vec<u8>,
+}
+
+impl Queue {
+    fn new(id: u16, settings: &Settings, memory: Shared, bar: &OwnedFd, channel: &Channel) -> io::Result<Self> {
+        Ok(Self {
+            memory,
+            id,
+            settings: *settings,
+            layout: Layout::new(settings),
+            doorbells: Mapping::new(bar, PAGE_BYTES as u64, PAGE_BYTES as u64, true)?,
+            alive: channel.stream.try_clone()?,
+            tail: 0,
+            head: 0,
+            phase: true,
+            size_bytes: 0,
+            block_bytes: 512,
+            reads: vec![0; settings.entries.into()],
+            read: vec![0; settings.data_bytes],
+        })
     }
 
-    fn place(&mut self, submission: &[u8; SUBMISSION_BYTES], memory: &Shared) {
-        memory.write(usize::from(self.tail) * SUBMISSION_BYTES, submission);
-        self.tail = (self.tail + 1) % self.entries;
+    /// Where data of a tag begin in its memory.
+    pub fn data_at(&self, tag: u16) -> usize {
+        self.layout.data_at + usize::from(tag) * self.settings.data_bytes
     }
 
-    fn ring(&self) {
-        let _ = self.doorbells.store(8 * usize::from(self.id), self.tail.into());
+    /// The device's address of the same place.
+    pub fn address_of(&self, tag: u16) -> u64 {
+        self.memory.address + self.data_at(tag) as u64
+    }
+
+    /// The pages of a tag's data: the first, and the second or a list of those behind it.
+    fn pages(&self, tag: u16, bytes: usize) -> (u64, u64) {
+        let (first, page_bytes) = (self.address_of(tag), PAGE_BYTES as u64);
+        match bytes.div_ceil(PAGE_BYTES) as u64 {
+            0 => (0, 0),
+            1 => (first, 0),
+            2 => (first, first + page_bytes),
+            pages => {
+                let list_at = self.layout.lists_at + usize::from(tag) * PAGE_BYTES;
+                let list = (1..pages).flat_map(|page| (first + page * page_bytes).to_le_bytes());
+                self.memory.write(list_at, &list.collect::<Vec<u8>>());
+                (first, self.memory.address + list_at as u64)
+            }
+        }
+    }
+
+    /// Puts an entry into the queue as it is.
+    pub fn place(&mut self, entry: &Entry) {
+        self.memory.write(usize::from(self.tail) * SUBMISSION_BYTES, &entry.0);
+        self.tail = (self.tail + 1) % self.settings.entries;
+    }
+
+    /// Rings the doorbell with any value.
+    pub fn ring(&self, value: u32) {
+        let _ = self.doorbells.store(8 * usize::from(self.id), value);
     }
 
     /// The next completion, if it is there.
-    fn next(&mut self, memory: &Shared) -> Option<Completed> {
-        let at = self.completions_at + usize::from(self.head) * COMPLETION_BYTES;
-        let last = memory.load(at + 12);
+    pub fn reap_now(&mut self) -> Option<Completed> {
+        let at = self.layout.completions_at + usize::from(self.head) * COMPLETION_BYTES;
+        let last = self.memory.load(at + 12);
         if (last >> 16) & 1 != u32::from(self.phase) {
             return None;
         }
-        let middle = memory.load(at + 8);
-        self.head = (self.head + 1) % self.entries;
-        if self.head == 0 {
-            self.phase = !self.phase;
-        }
-        Some(Completed { result: memory.load(at), head: middle as u16, id: last as u16, status: (last >> 17) as u16 })
+        let result = self.memory.load(at);
+        self.head = (self.head + 1) % self.settings.entries;
+        self.phase ^= self.head == 0;
+        Some(Completed { result, id: last as u16, status: (last >> 17) as u16 })
     }
 
-    fn ring_completions(&self) {
-        let at = 8 * usize::from(self.id) + 4;
-        let _ = self.doorbells.store(at, self.head.into());
+    /// Waits for the next completion, as it is.
+    pub fn wait(&mut self) -> io::Result<Completed> {
+        let entry = self.spin()?;
+        self.ring_completions();
+        Ok(entry)
     }
 
-    fn wait(&mut self, memory: &Shared) -> io::Result<Completed> {
-        let mut spins = 0u32;
-        let mut since = None;
+    fn spin(&mut self) -> io::Result<Completed> {
+        let mut silence = Silence::default();
         loop {
-            if let Some(entry) = self.next(memory) {
+            if let Some(entry) = self.reap_now() {
                 return Ok(entry);
             }
-            std::hint::spin_loop();
-            spins = spins.wrapping_add(1);
-            if spins % LOOK_EVERY == 0 {
+            if silence.spin(LOOK_EVERY)? {
                 self.check_alive()?;
-                if since.get_or_insert_with(Instant::now).elapsed() > SILENCE {
-                    return Err(ErrorKind::TimedOut.into());
-                }
             }
         }
+    }
+
+    /// Says how many completions were taken.
+    fn ring_completions(&self) {
+        let _ = self.doorbells.store(8 * usize::from(self.id) + 4, self.head.into());
     }
 
     fn check_alive(&self) -> io::Result<()> {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match recv(&self.alive, &mut [0u8; 1][..], flags) {
+        match recv(&self.alive, &mut [0u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -321,47 +363,81 @@ impl Rings {
     }
 }
 
+impl Initiator for Queue {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    fn submit(&mut self, tag: u16, request: Request<'_>) {
+        let (entry, reads, sent) = encode(&request, tag, 1, self.block_bytes);
+        self.reads[usize::from(tag)] = reads;
+        if !sent.is_empty() {
+            self.memory.write(self.data_at(tag), &sent);
+        }
+        self.place(&entry.pages(self.pages(tag, reads.max(sent.len()))));
+    }
+
+    fn push(&mut self) -> io::Result<()> {
+        self.ring(self.tail.into());
+        Ok(())
+    }
+
+    fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize> {
+        let mut next = Some(self.spin()?);
+        let mut count = 0;
+        while let Some(Completed { result, id: tag, status, .. }) = next {
+            count += 1;
+            let wanted = self.reads.get(usize::from(tag)).copied().unwrap_or(0);
+            let bytes = if self.settings.copies && status == 0 { wanted } else { 0 };
+            if bytes > 0 {
+                self.memory.read(self.data_at(tag), &mut self.read[..bytes]);
+            }
+            done(Completion { tag, error: status.into(), result: result.into(), data: &self.read[..bytes] });
+            next = self.reap_now();
+        }
+        self.ring_completions();
+        Ok(count)
+    }
+}
+
 /// A controller with its admin queue.
 #[derive(Debug)]
 pub struct Admin {
     pub channel: Channel,
-    /// Memory of the admin queue: submissions, completions, and data from the third page on.
-    pub memory: Shared,
-    doorbells: OwnedFd,
-    rings: Rings,
-    commands: u16,
+    pub commands: Queue,
+    bar: OwnedFd,
+    number: u16,
     regions: u64,
 }
-
-/// Where data of admin commands are.
-const ADMIN_DATA_AT: usize = 2 * PAGE_BYTES;
 
 impl Admin {
     /// Connects and enables the controller.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let mut channel = Channel::connect(path)?;
-        let mut body = vec![0; 32];
-        body[..4].copy_from_slice(&4096u32.to_le_bytes());
-        let (_, doorbells) = channel.request(5, &body, &[])?;
-        let doorbells = doorbells.ok_or(ErrorKind::InvalidData)?;
-        let memory = Shared::new(ADDRESS, 16 * PAGE_BYTES)?;
-        channel.map(memory.address, memory.length_bytes as u64, Some((memory.file(), 0)))?;
-        let rings = Rings::new(0, ADMIN_ENTRIES, PAGE_BYTES, &doorbells, &channel)?;
-        let mut admin = Self { channel, memory, doorbells, rings, commands: 0, regions: 1 };
+        let body = [PAGE_BYTES as u64, 0, 0, 0].map(u64::to_le_bytes).concat();
+        let bar = channel.request(5, &body, &[])?.1.ok_or(ErrorKind::InvalidData)?;
+        let memory = Shared::new(ADDRESS, Layout::new(&ADMIN).bytes)?;
+        channel.map(&memory)?;
+        let commands = Queue::new(0, &ADMIN, memory, &bar, &channel)?;
+        let mut admin = Self { channel, commands, bar, number: 0, regions: 1 };
         admin.enable()?;
         Ok(admin)
     }
 
     /// Enables the controller, with empty queues.
     pub fn enable(&mut self) -> io::Result<()> {
-        self.memory.write(0, &[0; 2 * PAGE_BYTES]);
-        (self.rings.tail, self.rings.head, self.rings.phase) = (0, 0, true);
-        let last = u32::from(ADMIN_ENTRIES - 1);
-        let attributes = (last << 16) | last;
-        self.channel.write(0, 0x24, &attributes.to_le_bytes())?;
-        let completions = self.memory.address + PAGE_BYTES as u64;
-        self.channel.write(0, 0x28, &self.memory.address.to_le_bytes())?;
-        self.channel.write(0, 0x30, &completions.to_le_bytes())?;
+        let queue = &mut self.commands;
+        queue.memory.write(0, &vec![0; queue.layout.data_at]);
+        (queue.tail, queue.head, queue.phase) = (0, 0, true);
+        let (last, at) = (u32::from(ADMIN.entries - 1), queue.memory.address);
+        let completions_at = at + queue.layout.completions_at as u64;
+        self.channel.write(0, 0x24, &((last << 16) | last).to_le_bytes())?;
+        self.channel.write(0, 0x28, &at.to_le_bytes())?;
+        self.channel.write(0, 0x30, &completions_at.to_le_bytes())?;
         self.configure(ENABLED)?;
         self.wait_for_state(1, 1)
     }
@@ -378,7 +454,7 @@ impl Admin {
         self.wait_for_state(0xc, 8)
     }
 
-    pub fn configure(&mut self, to: u32) -> io::Result<()> {
+    fn configure(&mut self, to: u32) -> io::Result<()> {
         self.channel.write(0, 0x14, &to.to_le_bytes())
     }
 
@@ -400,37 +476,22 @@ impl Admin {
     /// Puts a command into the queue: its opcode, namespace, first page, and words from 10 on. The number
     /// that it was given.
     pub fn submit(&mut self, opcode: u8, namespace: u32, page: u64, words: &[u32]) -> u16 {
-        self.commands = self.commands.wrapping_add(1);
-        let entry = Entry::new(opcode, self.commands).namespace(namespace).pages((page, 0));
-        let entry = (10..).zip(words).fold(entry, |entry, (at, &value)| entry.word(at, value));
-        self.rings.place(&entry.0, &self.memory);
-        self.rings.ring();
-        self.commands
-    }
-
-    /// Waits for the next completion.
-    pub fn reap(&mut self) -> io::Result<Completed> {
-        let entry = self.rings.wait(&self.memory)?;
-        self.rings.ring_completions();
-        Ok(entry)
-    }
-
-    /// A completion, if one is there.
-    pub fn reap_now(&mut self) -> Option<Completed> {
-        let entry = self.rings.next(&self.memory);
-        self.rings.ring_completions();
-        entry
+        self.number = self.number.wrapping_add(1);
+        let entry = Entry::new(opcode, self.number).namespace(namespace).pages((page, 0));
+        self.commands.place(&(10..).zip(words).fold(entry, |entry, (at, &value)| entry.word(at, value)));
+        self.commands.ring(self.commands.tail.into());
+        self.number
     }
 
     /// Carries a command out whose data, if it has any, are in one page at [`Admin::data`].
     pub fn call(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
-        self.call_at(self.memory.address + ADMIN_DATA_AT as u64, opcode, namespace, words)
+        self.call_at(self.commands.address_of(0), opcode, namespace, words)
     }
 
     fn call_at(&mut self, page: u64, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
         let id = self.submit(opcode, namespace, page, words);
         loop {
-            let entry = self.reap()?;
+            let entry = self.commands.wait()?;
             if entry.id == id {
                 return Ok(entry);
             }
@@ -439,163 +500,42 @@ impl Admin {
 
     /// Carries a command out; a refusal is an error.
     pub fn require(&mut self, opcode: u8, namespace: u32, words: &[u32]) -> io::Result<Completed> {
-        self.call(opcode, namespace, words)?.accepted()
+        let entry = self.call(opcode, namespace, words)?;
+        accepted(entry.status.into()).map(|()| entry)
     }
 
     pub fn data(&self) -> Vec<u8> {
         let mut data = vec![0; PAGE_BYTES];
-        self.memory.read(ADMIN_DATA_AT, &mut data);
+        self.commands.memory.read(self.commands.data_at(0), &mut data);
         data
     }
 
     /// Writes the page of data.
     pub fn set_data(&self, data: &[u8]) {
-        self.memory.write(ADMIN_DATA_AT, data);
+        self.commands.memory.write(self.commands.data_at(0), data);
     }
 
     /// More memory for the device, with no other command.
     pub fn share(&mut self, length_bytes: usize) -> io::Result<Shared> {
         let shared = Shared::new(ADDRESS + (self.regions << 32), length_bytes)?;
         self.regions += 1;
-        let file = Some((shared.file(), 0));
-        self.channel.map(shared.address, length_bytes as u64, file)?;
+        self.channel.map(&shared)?;
         Ok(shared)
     }
 
     /// Creates a pair of I/O queues of this number, with an interrupt if there is a vector.
     pub fn queue(&mut self, id: u16, settings: &Settings, vector: Option<u16>) -> io::Result<Queue> {
-        let entries = usize::from(settings.entries);
-        let completions_at = (entries * SUBMISSION_BYTES).next_multiple_of(PAGE_BYTES);
-        let data_at = completions_at + (entries * COMPLETION_BYTES).next_multiple_of(PAGE_BYTES);
-        let lists_at = data_at + entries * settings.data_bytes;
-        let memory = self.share(lists_at + entries * PAGE_BYTES)?;
-        let (size_bytes, block_bytes) = self.identify()?;
-        let size = (u32::from(settings.entries - 1) << 16) | u32::from(id);
-        let by_interrupt = vector.map_or(0, |vector| (u32::from(vector) << 16) | 2);
-        let at = memory.address + completions_at as u64;
-        self.call_at(at, 0x05, 0, &[size, by_interrupt | 1])?.accepted()?;
-        self.call_at(memory.address, 0x01, 0, &[size, (u32::from(id) << 16) | 1])?.accepted()?;
-        Ok(Queue {
-            rings: Rings::new(id, settings.entries, completions_at, &self.doorbells, &self.channel)?,
-            memory,
-            settings: *settings,
-            data_at,
-            lists_at,
-            size_bytes,
-            block_bytes,
-            reads: vec![0; entries],
-            read: vec![0; settings.data_bytes],
-        })
-    }
-
-    /// The namespace's size, and bytes of its logical block.
-    fn identify(&mut self) -> io::Result<(u64, u32)> {
+        let memory = self.share(Layout::new(settings).bytes)?;
+        let mut queue = Queue::new(id, settings, memory, &self.bar, &self.channel)?;
         self.require(0x06, 1, &[0])?;
-        Ok(size_and_block_bytes(&self.data()))
-    }
-}
-
-/// A pair of I/O queues.
-#[derive(Debug)]
-pub struct Queue {
-    rings: Rings,
-    /// The queue's memory: submissions, completions, data of each tag, and lists of their pages.
-    pub memory: Shared,
-    settings: Settings,
-    data_at: usize,
-    lists_at: usize,
-    size_bytes: u64,
-    block_bytes: u32,
-    /// Bytes that each tag reads.
-    reads: Vec<usize>,
-    read: Vec<u8>,
-}
-
-impl Queue {
-    /// Where data of a tag begin in its memory.
-    pub fn data_at(&self, tag: u16) -> usize {
-        self.data_at + usize::from(tag) * self.settings.data_bytes
-    }
-
-    /// Puts an entry into the queue as it is.
-    pub fn place(&mut self, entry: &Entry) {
-        self.rings.place(&entry.0, &self.memory);
-    }
-
-    /// Rings the doorbell with any value.
-    pub fn ring(&self, value: u32) {
-        let at = 8 * usize::from(self.rings.id);
-        let _ = self.rings.doorbells.store(at, value);
-    }
-
-    /// Waits for the next completion, as it is.
-    pub fn wait(&mut self) -> io::Result<Completed> {
-        let entry = self.rings.wait(&self.memory)?;
-        self.rings.ring_completions();
-        Ok(entry)
-    }
-
-    /// The pages of a tag's data: the first, and the second or a list of those behind it.
-    fn pages(&self, tag: u16, bytes: usize) -> (u64, u64) {
-        let first = self.memory.address + self.data_at(tag) as u64;
-        let second = first + PAGE_BYTES as u64;
-        if bytes <= PAGE_BYTES {
-            return (first, 0);
+        (queue.size_bytes, queue.block_bytes) = size_and_block_bytes(&self.data());
+        let (size, at) = ((u32::from(settings.entries - 1) << 16) | u32::from(id), queue.memory.address);
+        let by_interrupt = vector.map_or(0, |vector| (u32::from(vector) << 16) | 2);
+        let completions = (0x05, at + queue.layout.completions_at as u64, by_interrupt | 1);
+        for (opcode, at, flags) in [completions, (0x01, at, (u32::from(id) << 16) | 1)] {
+            accepted(self.call_at(at, opcode, 0, &[size, flags])?.status.into())?;
         }
-        if bytes <= 2 * PAGE_BYTES {
-            return (first, second);
-        }
-        let list_at = self.lists_at + usize::from(tag) * PAGE_BYTES;
-        let pages = bytes.div_ceil(PAGE_BYTES) as u64;
-        let list = (1..pages).flat_map(|page| (first + page * PAGE_BYTES as u64).to_le_bytes());
-        self.memory.write(list_at, &list.collect::<Vec<u8>>());
-        (first, self.memory.address + list_at as u64)
-    }
-}
-
-impl Initiator for Queue {
-    fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    fn block_bytes(&self) -> u32 {
-        self.block_bytes
-    }
-
-    fn submit(&mut self, tag: u16, request: Request<'_>) {
-        let (entry, data) = encode(&request, tag, 1, self.block_bytes);
-        let sent = data.sent();
-        let reads = if let Data::Read(length_bytes) = data { length_bytes } else { 0 };
-        self.reads[usize::from(tag)] = reads;
-        if !sent.is_empty() {
-            self.memory.write(self.data_at(tag), sent);
-        }
-        let length_bytes = reads.max(sent.len());
-        let pages = if length_bytes > 0 { self.pages(tag, length_bytes) } else { (0, 0) };
-        self.rings.place(&entry.pages(pages).0, &self.memory);
-    }
-
-    fn push(&mut self) -> io::Result<()> {
-        self.rings.ring();
-        Ok(())
-    }
-
-    fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize> {
-        let mut next = Some(self.rings.wait(&self.memory)?);
-        let mut count = 0;
-        while let Some(entry) = next {
-            count += 1;
-            let wanted = self.reads.get(usize::from(entry.id)).copied().unwrap_or(0);
-            let bytes = if self.settings.copies && entry.status == 0 { wanted } else { 0 };
-            if bytes > 0 {
-                let at = self.data_at(entry.id);
-                self.memory.read(at, &mut self.read[..bytes]);
-            }
-            done(Completion { tag: entry.id, error: entry.status.into(), data: &self.read[..bytes] });
-            next = self.rings.next(&self.memory);
-        }
-        self.rings.ring_completions();
-        Ok(count)
+        Ok(queue)
     }
 }
 

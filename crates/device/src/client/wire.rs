@@ -13,7 +13,10 @@ use rustls::{ClientConfig, ClientConnection};
 use crate::transport::socket::{Endpoint, Filled, Input, Stream, connect};
 
 /// How long a drive may be silent.
-const SILENCE_S: i64 = 30;
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
+
+/// Spins of a client of sockets from one look at the clock to the next.
+const LOOK_EVERY: u32 = 4096;
 
 /// How a client waits for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,13 +125,13 @@ impl Wire {
     fn wait(&self, flags: PollFlags, silence: &mut Silence) -> io::Result<()> {
         match self.waiting {
             Waiting::Sleeps => self.sleep(flags),
-            Waiting::Spins => silence.spin(),
+            Waiting::Spins => silence.spin(LOOK_EVERY).map(|_| ()),
         }
     }
 
     fn sleep(&self, flags: PollFlags) -> io::Result<()> {
         let mut waits = [PollFd::new(&self.stream, flags)];
-        let limit = Timespec { tv_sec: SILENCE_S, tv_nsec: 0 };
+        let limit = Timespec::try_from(SILENCE).map_err(io::Error::other)?;
         match poll(&mut waits, Some(&limit)) {
             Ok(0) => Err(ErrorKind::TimedOut.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -139,21 +142,38 @@ impl Wire {
 
 /// How long a client has been asking in vain; the clock is read now and then.
 #[derive(Debug, Default)]
-struct Silence {
+pub(super) struct Silence {
     rounds: u32,
     began: Option<Instant>,
 }
 
 impl Silence {
-    fn spin(&mut self) -> io::Result<()> {
+    /// Asks once more. Returns whether this was one of the rounds that look at the clock.
+    #[inline] // with a constant, so that nothing is divided
+    pub fn spin(&mut self, look_every: u32) -> io::Result<bool> {
         std::hint::spin_loop();
         self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds % 4096 == 0 {
-            let limit = Duration::from_secs(SILENCE_S.unsigned_abs());
-            if self.began.get_or_insert_with(Instant::now).elapsed() > limit {
-                return Err(ErrorKind::TimedOut.into());
-            }
+        let looks = self.rounds % look_every == 0;
+        if looks && self.began.get_or_insert_with(Instant::now).elapsed() > SILENCE {
+            return Err(ErrorKind::TimedOut.into());
         }
-        Ok(())
+        Ok(looks)
+    }
+}
+
+/// Takes the messages that have arrived, and waits for more until one of them completes a request. Returns how many did.
+///
+/// `take` takes the next message: whether it completed a request; or how long it has to be, where it is not there.
+pub(super) fn reap<T: AsMut<Wire>>(
+    client: &mut T,
+    mut take: impl FnMut(&mut T) -> io::Result<Result<bool, usize>>,
+) -> io::Result<usize> {
+    let mut taken = 0;
+    loop {
+        match take(client)? {
+            Ok(completed) => taken += usize::from(completed),
+            Err(_) if taken > 0 => return Ok(taken),
+            Err(wants) => client.as_mut().more(wants)?,
+        }
     }
 }

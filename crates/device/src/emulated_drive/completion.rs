@@ -6,11 +6,9 @@ use std::ops::Range;
 
 use ioassay_sim::engine::Event;
 
-use super::EmulatedDrive;
-use super::in_flight::InFlight;
+use super::{EmulatedDrive, InFlight};
 use crate::command::{Answer, Command, Op, Status};
 use crate::store::Syncer;
-use crate::write_cache::Durable;
 
 impl EmulatedDrive {
     /// Appends the answers that are due. The caller answers them, then calls
@@ -21,10 +19,10 @@ impl EmulatedDrive {
         self.advance_trims(now_ps);
         self.advance_model(now_ps);
         self.answer_synced(now_ps);
-        while let Some(&Reverse(ready)) = self.ready.peek().filter(|Reverse(ready)| ready.deadline_ps <= now_ps) {
+        while let Some(&Reverse((deadline_ps, slot))) = self.ready.peek().filter(|Reverse(ready)| ready.0 <= now_ps) {
             self.ready.pop();
-            let InFlight { command, status, arrived_ps, .. } = self.in_flight.remove(ready.slot);
-            into.push(Answer { command, status, arrived_ps, deadline_ps: ready.deadline_ps });
+            let InFlight { command, status, arrived_ps, .. } = self.in_flight.remove(slot);
+            into.push(Answer { command, status, arrived_ps, deadline_ps });
         }
     }
 
@@ -42,24 +40,18 @@ impl EmulatedDrive {
         let mut events = std::mem::take(&mut self.events);
         let advanced = model.advance_to(to_ps, &mut events);
         for event in events.drain(..) {
-            self.apply_event(event);
+            match event {
+                Event::Buffered { request, page } => self.write_cache.on_buffered(page, request),
+                Event::Dropped { page } => self.write_cache.on_dropped(page),
+                Event::ProgramIssued { request, page } => self.write_cache.on_program_issued(page, request),
+                Event::Programmed { request, page } => self.programmed(request, page),
+                Event::Complete { request, at_ps } => self.completed(request, at_ps),
+            }
         }
         self.events = events;
         self.write_back();
         if let Err(error) = advanced {
             self.wear_out(&error.to_string(), now_ps);
-        }
-    }
-
-    fn apply_event(&mut self, event: Event) {
-        match event {
-            Event::Buffered { request, page } => self.write_cache.on_buffered(page, request),
-            Event::Dropped { page } => self.write_cache.on_dropped(page),
-            Event::ProgramIssued { request, page } => {
-                self.write_cache.on_program_issued(page, request);
-            }
-            Event::Programmed { request, page } => self.programmed(request, page),
-            Event::Complete { request, at_ps } => self.completed(request, at_ps),
         }
     }
 
@@ -69,17 +61,12 @@ impl EmulatedDrive {
         let (from, length) = self.page(page);
         let (store, writeback) = (&mut self.store, &mut self.writeback);
         let backed = store.backing().is_some();
-        self.write_cache.on_programmed(page, request, |durable| {
-            if !backed {
-                return;
-            }
-            match durable {
-                Durable::Present => writeback.push((from, length)),
-                // What the file refuses stays dirty, and the next flush reports it.
-                Durable::Bytes(bytes) => {
-                    let _ = store.write_back_bytes(from, &bytes[..length as usize]);
-                }
-                Durable::Nothing => {}
+        self.write_cache.on_programmed(page, request, |older| match older {
+            _ if !backed => {}
+            None => writeback.push((from, length)),
+            // What the file refuses stays dirty, and the next flush reports it.
+            Some(bytes) => {
+                let _ = store.write_back_bytes(from, &bytes[..length as usize]);
             }
         });
     }
@@ -115,24 +102,28 @@ impl EmulatedDrive {
 
     fn finish_now(&mut self, slot: usize, at_ps: u64) {
         self.write_back();
-        let mut state = self.in_flight[slot];
-        if state.status == Status::Done {
-            state.status = self.writeback_status(&state.command);
-            self.in_flight[slot].status = state.status;
+        let InFlight { command, mut status, syncs, .. } = self.in_flight[slot];
+        if status == Status::Done {
+            status = self.writeback_status(&command);
         }
-        if state.syncs && state.status == Status::Done && self.syncer.is_some() {
+        if syncs && status == Status::Done && self.syncer.is_some() {
             let flushed = self.flush_deferred(0..self.facts.size_bytes);
             let ticket = (u64::from(self.epoch) << 32) | slot as u64;
-            let requested = flushed.is_ok() && self.syncer.as_ref().is_some_and(|syncer| syncer.request(ticket));
-            if requested {
+            if flushed.is_ok() && self.syncer.as_ref().is_some_and(|syncer| syncer.request(ticket)) {
                 self.in_flight[slot].parts = 1;
                 return;
             }
-            self.in_flight[slot].status = flushed.err().unwrap_or(Status::Failed);
+            status = flushed.err().unwrap_or(Status::Failed);
         }
-        let deadline_ps = at_ps.saturating_sub(self.overhead_ps(&state.command));
-        let ready = self.delayed(slot, deadline_ps);
-        self.ready.push(Reverse(ready));
+        self.in_flight[slot].status = status;
+        self.answer_at(slot, at_ps.saturating_sub(self.overhead_ps(&command)));
+    }
+
+    /// The answer of a command leaves at this time, or later if faults hold it.
+    fn answer_at(&mut self, slot: usize, at_ps: u64) {
+        let hold = self.in_flight[slot].hold;
+        let deadline_ps = at_ps.saturating_add(hold.delay_ps).max(hold.not_before_ps);
+        self.ready.push(Reverse((deadline_ps, slot)));
     }
 
     /// Without a write buffer all that is answered is durable: the status of a command whose changes must
@@ -159,8 +150,7 @@ impl EmulatedDrive {
             if let Err(status) = ended {
                 state.status = status;
             }
-            let ready = self.delayed(slot, now_ps);
-            self.ready.push(Reverse(ready));
+            self.answer_at(slot, now_ps);
         }
     }
 
@@ -171,8 +161,9 @@ impl EmulatedDrive {
         }
         let mut writeback = std::mem::take(&mut self.writeback);
         writeback.sort_unstable();
+        writeback.push((u64::MAX, 0)); // ends the last run
         let mut run = writeback[0];
-        for &(from, length) in &writeback[1..] {
+        for &(from, length) in &writeback {
             if from <= run.0 + run.1 {
                 run.1 = run.1.max(from + length - run.0);
             } else {
@@ -180,33 +171,28 @@ impl EmulatedDrive {
                 run = (from, length);
             }
         }
-        let _ = self.store.write_back(run.0, run.1);
         writeback.clear();
         self.writeback = writeback;
     }
 
-    /// Writes back the dirty units of a range, which the backing file refused before.
+    /// Writes back the durable content of a range's dirty units, which the backing file refused before. Parts of it may
+    /// differ from the present content.
     pub(super) fn flush_deferred(&mut self, range: Range<u64>) -> Result<(), Status> {
-        let mut from = range.start;
-        while let Some((offset, length)) = self.store.first_dirty_unit(from..range.end) {
-            self.flush_deferred_unit(offset, length)?;
-            from = offset + length;
+        let mut next = range.start;
+        while let Some((offset, length)) = self.store.first_dirty_unit(next..range.end) {
+            let mut bytes = self.store.present(offset, length).to_vec();
+            for page in self.pages((offset, length)) {
+                let from = self.page(page).0;
+                if let Some(durable) = self.write_cache.durable(page) {
+                    let begin = from.max(offset);
+                    let end = (from + durable.len() as u64).min(offset + length);
+                    let part = &durable[(begin - from) as usize..(end - from) as usize];
+                    bytes[(begin - offset) as usize..(end - offset) as usize].copy_from_slice(part);
+                }
+            }
+            self.store.write_back_bytes(offset, &bytes)?;
+            next = offset + length;
         }
         Ok(())
-    }
-
-    /// Writes the durable content of a unit, parts of which may differ from the present content.
-    fn flush_deferred_unit(&mut self, offset: u64, length: u64) -> Result<(), Status> {
-        let mut bytes = self.store.present(offset, length).to_vec();
-        for page in self.pages((offset, length)) {
-            let from = self.page(page).0;
-            if let Some(durable) = self.write_cache.durable(page) {
-                let begin = from.max(offset);
-                let end = (from + durable.len() as u64).min(offset + length);
-                let part = &durable[(begin - from) as usize..(end - from) as usize];
-                bytes[(begin - offset) as usize..(end - offset) as usize].copy_from_slice(part);
-            }
-        }
-        self.store.write_back_bytes(offset, &bytes)
     }
 }

@@ -3,10 +3,9 @@
 use std::cmp::Reverse;
 
 use super::EmulatedDrive;
-use super::in_flight::ReadyAnswer;
 use crate::Error;
 use crate::command::{Command, Drive, Op, Status};
-use crate::faults::{Effect, Fault, FaultReport, rotten_bits};
+use crate::faults::{Fault, FaultReport, rotten_bits};
 
 impl EmulatedDrive {
     /// Checks faults that are to be armed.
@@ -28,10 +27,11 @@ impl EmulatedDrive {
         let freed = |stuck: Option<u64>| id.is_none() || stuck == id || (link_is_back && stuck.is_none());
         let mut ready = std::mem::take(&mut self.ready).into_vec();
         for (slot, state) in &mut self.in_flight {
-            if state.not_before_ps > now_ps && freed(state.stuck) {
-                (state.not_before_ps, state.stuck) = (0, None);
-                for Reverse(answer) in ready.iter_mut().filter(|answer| answer.0.slot == slot) {
-                    answer.deadline_ps = answer.deadline_ps.min(now_ps);
+            let hold = &mut state.hold;
+            if hold.not_before_ps > now_ps && freed(hold.stuck) {
+                (hold.not_before_ps, hold.stuck) = (0, None);
+                for Reverse((deadline_ps, _)) in ready.iter_mut().filter(|answer| answer.0.1 == slot) {
+                    *deadline_ps = (*deadline_ps).min(now_ps);
                 }
             }
         }
@@ -68,10 +68,7 @@ impl EmulatedDrive {
         now_ps: u64,
     ) -> Result<(), Status> {
         let effect = self.faults.effect_on(command, self.in_flight.len(), now_ps);
-        let state = &mut self.in_flight[slot];
-        state.delay_ps = effect.delay_ps;
-        state.not_before_ps = effect.not_before_ps;
-        state.stuck = effect.stuck;
+        self.in_flight[slot].hold = effect.hold;
         if effect.is_worn {
             self.wear_zones(command.offset_bytes..command.offset_bytes + command.length_bytes);
         }
@@ -88,26 +85,15 @@ impl EmulatedDrive {
             }
             command.fua = false;
         }
-        match kept(&effect, data) {
-            Some(bytes) => self.write_only(slot, &command, data, bytes, now_ps),
-            None => self.submit_command(slot, &command, data, now_ps),
+        let kept = effect.written_bytes.map_or(data.len(), |bytes| data.len().min(bytes as usize));
+        if kept == data.len() {
+            return self.submit_command(slot, &command, data, now_ps);
         }
-    }
-
-    /// Writes the first bytes of the data alone; the model writes them all.
-    fn write_only(
-        &mut self,
-        slot: usize,
-        command: &Command,
-        data: &[u8],
-        bytes: usize,
-        now_ps: u64,
-    ) -> Result<(), Status> {
-        let range = (command.offset_bytes, command.length_bytes);
-        self.store.load(range.0, range.1)?;
-        let mut written = self.store.present(range.0, range.1).to_vec();
-        written[..bytes].copy_from_slice(&data[..bytes]);
-        self.submit_command(slot, command, &written, now_ps)
+        // Only its beginning is written; the model writes all.
+        self.store.load(command.offset_bytes, command.length_bytes)?;
+        let mut written = self.store.present(command.offset_bytes, command.length_bytes).to_vec();
+        written[..kept].copy_from_slice(&data[..kept]);
+        self.submit_command(slot, &command, &written, now_ps)
     }
 
     /// Flips bits of a range, where there is content in flash.
@@ -127,17 +113,4 @@ impl EmulatedDrive {
         self.note_change(offset..offset + length);
         Ok(())
     }
-
-    /// When the answer of a command leaves that would leave at `deadline_ps`.
-    pub(super) fn delayed(&mut self, slot: usize, deadline_ps: u64) -> ReadyAnswer {
-        let state = &mut self.in_flight[slot];
-        let deadline_ps = deadline_ps.saturating_add(state.delay_ps);
-        ReadyAnswer { deadline_ps: deadline_ps.max(state.not_before_ps), slot }
-    }
-}
-
-/// How many of the data's first bytes are written, if not all.
-fn kept(effect: &Effect, data: &[u8]) -> Option<usize> {
-    let bytes = usize::try_from(effect.written_bytes?).ok()?;
-    (bytes < data.len()).then_some(bytes)
 }

@@ -1,13 +1,11 @@
 //! The drive that transports see: its content and its model.
 //!
 //! A command changes the content when it arrives; the model says when it is answered. `submission` and `trim` have what
-//! a command does, `completion` what follows later, `abort` what an abort does, `power_loss` what a power loss or the
-//! end leaves, `zones` what a zoned drive refuses and keeps, `fault_injection` what faults change of all that.
+//! a command does, `completion` what follows later, `power_loss` what a power loss or the end leaves, `zones` what a
+//! zoned drive refuses and keeps, `fault_injection` what faults change of all that.
 
-mod abort;
 mod completion;
 mod fault_injection;
-mod in_flight;
 mod power_loss;
 mod submission;
 mod trim;
@@ -24,29 +22,53 @@ use slab::Slab;
 
 use crate::clock::Clock;
 use crate::command::{Answer, Command, Drive, DriveInfo, Extent, Health, Op, Tag, Trouble};
-use crate::counters::{CommandCounters, NamespaceCounters};
-use crate::faults::Faults;
+use crate::faults::{Faults, Hold};
 use crate::model::Model;
 use crate::namespace::{Namespace, Namespaces};
-use crate::report::{BufferReport, DriveState, MappingReport, NamespaceReport, Snapshot};
+use crate::report::{
+    BlockCounters, BufferReport, CommandCounters, FlashReport, MappingReport, NamespaceReport, Report,
+};
 use crate::store::{Store, Syncer};
 use crate::write_cache::WriteCache;
 use crate::zones::Zones;
 use crate::{Error, Status};
-use in_flight::{InFlight, ReadyAnswer};
 use trim::{BUDGET_BYTES, PendingTrim};
 use zones::Zoned;
 
 /// Changed ranges that are remembered; more of them become one, the whole drive.
 const MOST_CHANGES: usize = 1024;
 
+/// Requests of aborted commands that the model may have: it does them all, and a host that aborts all it
+/// submits must not fill it without end.
+const MOST_ABORTED: usize = 1024;
+
 /// The overhead of a transport: the part of the latency that is not the drive's, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransportOverhead {
     /// When the drive answers at once, or other commands are in flight: the client is awake.
     pub busy_ns: u64,
     /// When the client waits for this command alone, for the model's time: it may sleep, and has to be woken.
     pub alone_ns: u64,
+}
+
+/// A command that is not answered. Its place among all in flight is used again later.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    command: Command,
+    arrived_ps: u64,
+    /// Parts that the model or the backing file has not done yet.
+    parts: u32,
+    status: Status,
+    /// Whether its answer waits for a sync of the backing file.
+    syncs: bool,
+    /// What faults make of its answer.
+    hold: Hold,
+}
+
+impl InFlight {
+    fn new(command: Command, arrived_ps: u64) -> Self {
+        Self { command, arrived_ps, parts: 0, status: Status::Done, syncs: false, hold: Hold::default() }
+    }
 }
 
 /// A drive in real time: content, model and counters. It knows no transport.
@@ -70,7 +92,8 @@ pub struct EmulatedDrive {
     by_request: FxHashMap<u64, usize>,
     /// Requests of aborted commands that the model still has.
     aborted_requests: usize,
-    ready: BinaryHeap<Reverse<ReadyAnswer>>,
+    /// Answers that are to leave: when, and of which slot. Of those with the same time that of the lower slot is first.
+    ready: BinaryHeap<Reverse<(u64, usize)>>,
     overheads: Vec<TransportOverhead>,
     trims: VecDeque<PendingTrim>,
     /// What may still be trimmed before the next poll of the transports.
@@ -81,7 +104,7 @@ pub struct EmulatedDrive {
     /// Ranges whose content has changed since the transports were told.
     changes: Vec<Range<u64>>,
     counters: CommandCounters,
-    namespace_counters: Vec<NamespaceCounters>,
+    namespace_counters: Vec<BlockCounters>,
     /// The health log when the counters were reset last.
     health: Health,
     flash_before: Counters,
@@ -100,13 +123,13 @@ impl EmulatedDrive {
             Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
             _ => None,
         };
-        let flash_before = model.as_ref().map(|model| model.simulation().drive().counters());
         Ok(Self {
             since_ps: clock.now_ps(),
             namespaces: Namespaces::whole(&facts),
             facts,
             clock,
             store,
+            flash_before: model.as_ref().map(|model| model.simulation.drive().counters()).unwrap_or_default(),
             model,
             fixed_latency_ps: None,
             write_cache: WriteCache::default(),
@@ -124,9 +147,8 @@ impl EmulatedDrive {
             writeback: Vec::new(),
             changes: Vec::new(),
             counters: CommandCounters::default(),
-            namespace_counters: vec![NamespaceCounters::default()],
+            namespace_counters: vec![BlockCounters::default()],
             health: Health::default(),
-            flash_before: flash_before.unwrap_or_default(),
             busy_since_ps: 0,
             lost_pages: 0,
             worn_out: None,
@@ -137,7 +159,7 @@ impl EmulatedDrive {
 
     /// Divides the drive into namespaces.
     pub fn divide(&mut self, namespaces: Namespaces) {
-        self.namespace_counters = vec![NamespaceCounters::default(); namespaces.count()];
+        self.namespace_counters = vec![BlockCounters::default(); namespaces.count()];
         self.namespaces = namespaces;
     }
 
@@ -192,7 +214,7 @@ impl EmulatedDrive {
     /// Time of the next work; `None` if there is none until a command arrives or the backing file is synced.
     pub fn next_ps(&self) -> Option<u64> {
         let model_ps = self.model.as_ref().and_then(Model::next_ps);
-        let ready_ps = self.ready.peek().map(|Reverse(ready)| ready.deadline_ps);
+        let ready_ps = self.ready.peek().map(|Reverse(ready)| ready.0);
         let trim_ps = (!self.trims.is_empty()).then(|| self.clock.now_ps());
         let fault_ps = self.faults.next_ps(self.clock.now_ps());
         [model_ps, ready_ps, trim_ps, fault_ps].into_iter().flatten().min()
@@ -203,8 +225,7 @@ impl EmulatedDrive {
         let now_ps = self.clock.now_ps();
         for answer in answers {
             self.counters.record(answer, now_ps);
-            let namespace = self.namespaces.index_at(answer.command.offset_bytes);
-            if let Some(namespace) = namespace {
+            if let Some(namespace) = self.namespaces.index_at(answer.command.offset_bytes) {
                 self.namespace_counters[namespace].record(answer);
             }
             self.health.media_errors += u64::from(matches!(answer.status, Status::Failed | Status::Media));
@@ -216,34 +237,34 @@ impl EmulatedDrive {
     }
 
     /// A snapshot of all counters.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn report(&self) -> Report {
         let now_ps = self.clock.now_ps();
-        let simulation = self.model.as_ref().map(Model::simulation);
+        let simulation = self.model.as_ref().map(|model| &model.simulation);
         let seconds = |ps: u64| ps as f64 / 1e12;
-        let numbered = self.namespaces.iter().zip(&self.namespace_counters);
-        Snapshot {
+        let namespaces = self.namespaces.iter().zip(&self.namespace_counters).map(|(namespace, counters)| {
+            NamespaceReport { id: namespace.id, size_bytes: namespace.facts.size_bytes, counters: counters.clone() }
+        });
+        Report {
+            schema: 1,
+            size_bytes: self.facts.size_bytes,
+            block_bytes: self.facts.block_bytes,
+            read_only: self.facts.read_only,
+            served_s: seconds(now_ps),
+            counted_s: seconds(now_ps - self.since_ps),
+            busy_s: seconds(self.busy_ps(now_ps)),
+            namespaces: namespaces.collect(),
+            depth_now: self.in_flight.len() as u64,
+            flash: simulation.map(|simulation| FlashReport::of(simulation.drive().counters().since(self.flash_before))),
+            buffer: simulation.map(BufferReport::of),
+            mapping: simulation.and_then(MappingReport::of),
+            volatile_pages: self.write_cache.pages() as u64,
+            power_cuts: self.health.unsafe_shutdowns,
+            lost_pages: self.lost_pages,
+            worn_out: self.worn_out.clone(),
+            faults_fired: self.faults.fired,
+            faults: self.faults.reports(),
+            zones: self.zones().map(Zones::counts),
             counters: self.counters.clone(),
-            state: DriveState {
-                schema: 1,
-                size_bytes: self.facts.size_bytes,
-                block_bytes: self.facts.block_bytes,
-                read_only: self.facts.read_only,
-                served_s: seconds(now_ps),
-                counted_s: seconds(now_ps - self.since_ps),
-                busy_s: seconds(self.busy_ps(now_ps)),
-                namespaces: numbered.map(|(namespace, counters)| NamespaceReport::of(namespace, counters)).collect(),
-                depth_now: self.in_flight.len() as u64,
-                flash: simulation.map(|simulation| simulation.drive().counters().since(self.flash_before).into()),
-                buffer: simulation.map(BufferReport::of),
-                mapping: simulation.and_then(MappingReport::of),
-                volatile_pages: self.write_cache.pages() as u64,
-                power_cuts: self.health.unsafe_shutdowns,
-                lost_pages: self.lost_pages,
-                worn_out: self.worn_out.clone(),
-                faults_fired: self.faults.fired(),
-                faults: self.faults.reports(),
-                zones: self.zones().map(Zones::counts),
-            },
         }
     }
 
@@ -257,16 +278,16 @@ impl EmulatedDrive {
     pub fn reset_counters(&mut self) {
         self.health = self.health();
         self.counters = CommandCounters::default();
-        self.namespace_counters.fill(NamespaceCounters::default());
-        self.faults.reset_counts();
+        self.namespace_counters.fill(BlockCounters::default());
+        self.faults.fired = 0;
         if let Some(zoned) = &mut self.zoned {
-            zoned.zones.reset_counts();
+            zoned.zones.resets = 0;
         }
         self.since_ps = self.clock.now_ps();
         self.busy_since_ps = self.since_ps;
         if let Some(model) = &mut self.model {
-            model.simulation_mut().take_tally();
-            self.flash_before = model.simulation().drive().counters();
+            model.simulation.take_tally();
+            self.flash_before = model.simulation.drive().counters();
         }
     }
 
@@ -278,16 +299,12 @@ impl EmulatedDrive {
 
     /// Whether the drive has a write buffer, so that writes are answered before they are in flash.
     fn is_buffered(&self) -> bool {
-        let model = self.model.as_ref();
-        model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0)
+        self.model.as_ref().is_some_and(|model| model.simulation.buffer_capacity_pages() > 0)
     }
 
     fn overhead_ps(&self, command: &Command) -> u64 {
-        let Some(overhead) = self.overheads.get(command.tag.transport as usize) else {
-            return 0;
-        };
-        let alone = self.in_flight.len() == 1;
-        1000 * if alone { overhead.alone_ns } else { overhead.busy_ns }
+        let overhead = self.overheads.get(command.tag.transport as usize).copied().unwrap_or_default();
+        1000 * if self.in_flight.len() == 1 { overhead.alone_ns } else { overhead.busy_ns }
     }
 
     /// The error of a command that the drive cannot carry out.
@@ -295,13 +312,9 @@ impl EmulatedDrive {
         let block = u64::from(self.facts.block_bytes);
         let (offset, length) = (command.offset_bytes, command.length_bytes);
         let writes = !matches!(command.op, Op::Read | Op::Flush);
-        let ends = offset.checked_add(length);
-        if command.op != Op::Flush
-            && ((offset | length) % block != 0 || ends.is_none_or(|end| end > self.facts.size_bytes))
-        {
-            return Some(Status::OutOfRange);
-        }
-        if command.op == Op::Write && data.len() as u64 != length {
+        let is_within = offset.checked_add(length).is_some_and(|end| end <= self.facts.size_bytes);
+        let is_range = command.op == Op::Flush || (is_within && (offset | length) % block == 0);
+        if !is_range || (command.op == Op::Write && data.len() as u64 != length) {
             return Some(Status::OutOfRange);
         }
         (writes && self.facts.read_only).then_some(Status::ReadOnly)
@@ -345,8 +358,36 @@ impl Drive for EmulatedDrive {
         }
     }
 
+    /// Answers now, with [`Status::Aborted`], where the model has yet to do something for a command. What it does is done
+    /// all the same, as by a drive that has begun, and of a trim what was not begun is left.
     fn abort(&mut self, tag: Tag) -> bool {
-        self.abort_commands(tag)
+        let now_ps = self.clock.now_ps();
+        if self.aborted_requests >= MOST_ABORTED {
+            return false;
+        }
+        let mut any = false;
+        for slot in self.in_flight_slots(|command| command.tag == tag) {
+            let InFlight { command, parts, hold, .. } = self.in_flight[slot];
+            if self.zoned.is_some() && !matches!(command.op, Op::Read | Op::Flush) {
+                continue; // a write that is not done would leave a gap in its zone
+            }
+            let (requests, trims) = (self.by_request.len(), self.trims.len());
+            self.by_request.retain(|_, of| *of != slot);
+            self.trims.retain(|trim| trim.slot != slot);
+            let forgotten = requests - self.by_request.len();
+            self.aborted_requests += forgotten;
+            let is_held = hold.not_before_ps > now_ps || hold.delay_ps > 0;
+            if forgotten == 0 && self.trims.len() == trims && !(is_held && parts == 0) {
+                continue; // only its answer is due, or a sync of the backing file
+            }
+            if is_held {
+                self.ready.retain(|Reverse((_, of))| *of != slot);
+            }
+            (self.in_flight[slot].parts, self.in_flight[slot].status) = (0, Status::Aborted);
+            self.ready.push(Reverse((now_ps, slot)));
+            any = true;
+        }
+        any
     }
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
@@ -370,25 +411,22 @@ impl Drive for EmulatedDrive {
     }
 
     fn health(&self) -> Health {
-        let counters = &self.counters;
-        let spec = self.model.as_ref().map(|model| model.simulation().drive().spec());
-        let endurance = spec.map_or(0, |spec| spec.endurance);
-        let erased = self.model.as_ref().map_or(0, |model| {
-            let elements = model.simulation().drive().elements().iter();
-            elements.flat_map(ioassay_sim::drive::Element::erases).copied().max().unwrap_or(0)
+        let of = &self.counters.blocks;
+        let used = self.model.as_ref().and_then(|model| {
+            let drive = model.simulation.drive();
+            let erased = drive.elements().iter().flat_map(ioassay_sim::drive::Element::erases).copied().max()?;
+            (u64::from(erased) * 100).checked_div(u64::from(drive.spec().endurance))
         });
         Health {
-            read_bytes: self.health.read_bytes + counters.reads.bytes,
-            written_bytes: self.health.written_bytes + counters.writes.bytes,
-            reads: self.health.reads + counters.reads.commands,
-            writes: self.health.writes + counters.writes.commands,
+            read_bytes: self.health.read_bytes + of.reads.counters.bytes,
+            written_bytes: self.health.written_bytes + of.writes.counters.bytes,
+            reads: self.health.reads + of.reads.counters.commands,
+            writes: self.health.writes + of.writes.counters.commands,
             busy_us: self.health.busy_us + self.busy_ps(self.clock.now_ps()) / 1_000_000,
             media_errors: self.health.media_errors,
             unsafe_shutdowns: self.health.unsafe_shutdowns,
             power_on_s: self.clock.now_ps() / 1_000_000_000_000,
-            percentage_used: (u64::from(erased) * 100)
-                .checked_div(u64::from(endurance))
-                .map_or(0, |used| used.min(255) as u8),
+            percentage_used: used.map_or(0, |used| used.min(255) as u8),
         }
     }
 }

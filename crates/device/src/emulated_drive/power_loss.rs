@@ -1,9 +1,7 @@
 //! Power loss, wear-out, and the clean end.
 
-use super::EmulatedDrive;
-use super::in_flight::InFlight;
+use super::{EmulatedDrive, InFlight};
 use crate::command::{Op, Status};
-use crate::model::Model;
 use crate::store::Syncer;
 
 impl EmulatedDrive {
@@ -14,10 +12,10 @@ impl EmulatedDrive {
         self.advance_model(now_ps);
         let _ = self.settle_trims(0..self.facts.size_bytes, now_ps); // their commands end now
         if let Some(model) = &mut self.model {
-            model.simulation_mut().cut_power();
+            model.simulation.cut_power();
         }
         let _ = self.advance_zones(); // an error of the backing file is told by the next flush
-        let (store, page_bytes) = (&mut self.store, self.model.as_ref().map_or(0, Model::page_bytes));
+        let (page_bytes, store) = (self.page_bytes(), &mut self.store);
         let lost = self.write_cache.lose_power(|page, durable| store.write(u64::from(page) * page_bytes, durable));
         if lost > 0 {
             self.note_change(0..self.facts.size_bytes);
@@ -35,7 +33,7 @@ impl EmulatedDrive {
         self.namespaces.refuse_writes();
         self.worn_out = Some(why.to_owned());
         if let Some(model) = &mut self.model {
-            model.simulation_mut().cut_power();
+            model.simulation.cut_power();
         }
         self.make_durable();
         self.wear_zones(0..self.facts.size_bytes);
@@ -51,7 +49,9 @@ impl EmulatedDrive {
     /// Completes all commands in flight now; a flush with `Done` still waits for the backing file.
     pub(super) fn complete_all(&mut self, status: impl Fn(Op) -> Status, now_ps: u64) {
         let _ = self.settle_trims(0..self.facts.size_bytes, now_ps); // their commands end now
-        self.forget_pending_writes();
+        if let Some(zoned) = &mut self.zoned {
+            zoned.pending.clear(); // nothing waits for others
+        }
         self.epoch = self.epoch.wrapping_add(1);
         self.by_request.clear();
         self.aborted_requests = 0;
@@ -67,8 +67,7 @@ impl EmulatedDrive {
 
     /// Makes all present content durable.
     fn make_durable(&mut self) {
-        let mut pages = Vec::new();
-        self.write_cache.make_durable(|page| pages.push(page));
+        let pages: Vec<u32> = self.write_cache.make_durable().collect();
         if self.store.backing().is_some() {
             let ranges: Vec<(u64, u64)> = pages.into_iter().map(|page| self.page(page)).collect();
             self.writeback.extend(ranges);

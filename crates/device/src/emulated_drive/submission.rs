@@ -6,7 +6,6 @@ use ioassay_block::Kind;
 
 use super::EmulatedDrive;
 use crate::command::{Command, Op, Status};
-use crate::model::Model;
 
 impl EmulatedDrive {
     /// Carries a command out as far as it can be at once; what is left are its parts.
@@ -21,11 +20,7 @@ impl EmulatedDrive {
         if command.length_bytes == 0 && command.op != Op::Flush {
             return Ok(());
         }
-        self.in_flight[slot].syncs = match command.op {
-            Op::Flush => true,
-            Op::Read => false,
-            _ => command.fua,
-        };
+        self.in_flight[slot].syncs = command.op == Op::Flush || (command.op != Op::Read && command.fua);
         if matches!(command.op, Op::Write | Op::WriteZeroes) {
             self.settle_trims(range.0..range.0 + range.1, now_ps)?;
         }
@@ -33,31 +28,33 @@ impl EmulatedDrive {
             Op::Read => {
                 self.store.load(range.0, range.1)?;
                 self.store.fetch(range.0, range.1);
-                self.submit_part(slot, Kind::Read, range, false, now_ps).map(drop)
+                self.submit_part(slot, Kind::Read, range, now_ps).map(drop)
             }
-            Op::Write => self.write(slot, range, Some(data), command.fua, now_ps),
-            Op::Trim | Op::WriteZeroes => self.trim(slot, range, command.fua, now_ps),
-            Op::Zone(action, all) => self.manage_zones(slot, command, action, all, now_ps),
-            Op::Flush => self.submit_part(slot, Kind::Flush, (0, 0), false, now_ps).map(drop),
+            Op::Write => self.write(slot, range, Some(data), now_ps),
+            Op::Trim | Op::WriteZeroes => self.trim(slot, range, now_ps),
+            Op::Zone(action, all) => self.manage_zones(slot, action, (!all).then_some(range.0), now_ps),
+            Op::Flush => self.submit_part(slot, Kind::Flush, (0, 0), now_ps).map(drop),
         }
     }
 
-    /// Submits a part of a command to the model; returns its number, `None` without a model.
+    /// Submits a part of a command to the model; returns its number, `None` without a model. Data that have to be durable
+    /// pass the buffer by.
     pub(super) fn submit_part(
         &mut self,
         slot: usize,
         kind: Kind,
         range: (u64, u64),
-        bypass: bool,
         now_ps: u64,
     ) -> Result<Option<u64>, Status> {
         let Some(model) = self.model.as_mut().filter(|_| self.fixed_latency_ps.is_none()) else {
             return Ok(None);
         };
+        let state = &mut self.in_flight[slot];
         // The model refuses only ranges beyond the drive, which were refused before.
-        let request = model.submit(now_ps, kind, range, bypass).map_err(|_| Status::Failed)?;
+        let request =
+            model.submit(now_ps, kind, range, kind == Kind::Write && state.syncs).map_err(|_| Status::Failed)?;
         self.by_request.insert(request, slot);
-        self.in_flight[slot].parts += 1;
+        state.parts += 1;
         Ok(Some(request))
     }
 
@@ -68,17 +65,17 @@ impl EmulatedDrive {
         slot: usize,
         range: (u64, u64),
         data: Option<&[u8]>,
-        fua: bool,
         now_ps: u64,
     ) -> Result<(), Status> {
         let (offset, length) = range;
         self.store.load_ends(offset, length)?;
         let modelled = self.model.is_some() && self.fixed_latency_ps.is_none();
         if modelled {
-            let pages = self.pages_of(range);
-            self.store.load(pages.0, pages.1)?;
+            let pages = self.pages(range);
+            let (from, (last, bytes)) = (self.page(pages.start).0, self.page(pages.end - 1));
+            self.store.load(from, last + bytes - from)?;
         }
-        if let Some(request) = self.submit_part(slot, Kind::Write, range, fua, now_ps)? {
+        if let Some(request) = self.submit_part(slot, Kind::Write, range, now_ps)? {
             for page in self.pages(range) {
                 let (from, bytes) = self.page(page);
                 let present = self.store.present(from, bytes);
@@ -94,7 +91,7 @@ impl EmulatedDrive {
     }
 
     pub(super) fn page_bytes(&self) -> u64 {
-        self.model.as_ref().map_or(4096, Model::page_bytes)
+        self.model.as_ref().map_or(4096, |model| model.page_bytes)
     }
 
     /// Numbers of the model's pages that a range touches.
@@ -108,14 +105,5 @@ impl EmulatedDrive {
         let page_bytes = self.page_bytes();
         let from = u64::from(page) * page_bytes;
         (from, page_bytes.min(self.facts.size_bytes - from))
-    }
-
-    /// The range of whole pages that a range touches.
-    fn pages_of(&self, range: (u64, u64)) -> (u64, u64) {
-        let pages = self.pages(range);
-        let page_bytes = self.page_bytes();
-        let from = u64::from(pages.start) * page_bytes;
-        let end = (u64::from(pages.end) * page_bytes).min(self.facts.size_bytes);
-        (from, end - from)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct PendingTrim {
 
 impl EmulatedDrive {
     /// Discards the pages within the range; overwrites its parts of other pages with zeroes.
-    pub(super) fn trim(&mut self, slot: usize, range: (u64, u64), fua: bool, now_ps: u64) -> Result<(), Status> {
+    pub(super) fn trim(&mut self, slot: usize, range: (u64, u64), now_ps: u64) -> Result<(), Status> {
         let (offset, length) = range;
         let page_bytes = self.page_bytes();
         let end = offset + length;
@@ -33,13 +33,12 @@ impl EmulatedDrive {
         // The drive's last page may be a part of one of the model's.
         let last = if end == self.facts.size_bytes { end } else { end / page_bytes * page_bytes };
         if first >= last {
-            return self.write(slot, range, None, fua, now_ps);
+            return self.write(slot, range, None, now_ps);
         }
-        if offset < first {
-            self.write(slot, (offset, first - offset), None, fua, now_ps)?;
-        }
-        if last < end {
-            self.write(slot, (last, end - last), None, fua, now_ps)?;
+        for part in [(offset, first - offset), (last, end - last)] {
+            if part.1 > 0 {
+                self.write(slot, part, None, now_ps)?;
+            }
         }
         let mut rest = PendingTrim { slot, from: first, end: last };
         if self.trims.is_empty() && self.trim_budget_bytes > 0 {
@@ -85,7 +84,7 @@ impl EmulatedDrive {
         let range = (rest.from, length);
         rest.from += length;
         self.store.load_ends(range.0, range.1)?;
-        self.submit_part(rest.slot, Kind::Trim, range, false, now_ps)?;
+        self.submit_part(rest.slot, Kind::Trim, range, now_ps)?;
         self.write_cache.trim(self.pages(range));
         self.note_change(range.0..range.0 + range.1);
         self.store.zero(range.0, range.1);

@@ -9,14 +9,14 @@ use std::ops::Range;
 
 use ioassay_block::Kind;
 
-use super::EmulatedDrive;
+use super::{EmulatedDrive, InFlight};
 use crate::command::{Command, Drive, Op, Status};
 use crate::store::Store;
 use crate::zones::{ZoneAction, Zones};
 
 /// A write that is not answered.
 #[derive(Debug)]
-struct PendingWrite {
+pub(super) struct PendingWrite {
     slot: usize,
     /// When it was done, if it waits for others before it.
     done_ps: Option<u64>,
@@ -27,7 +27,7 @@ struct PendingWrite {
 /// The zones, and their writes that are not answered.
 pub(super) struct Zoned {
     pub zones: Zones,
-    pending: BTreeMap<u32, VecDeque<PendingWrite>>,
+    pub pending: BTreeMap<u32, VecDeque<PendingWrite>>,
     /// Whether the backing file refused the table.
     is_table_stale: bool,
 }
@@ -115,19 +115,15 @@ impl EmulatedDrive {
         }
     }
 
-    /// Changes zones. What a reset discards is trimmed.
+    /// Changes the zone that begins at an address, or all. What a reset discards is trimmed.
     pub(super) fn manage_zones(
         &mut self,
         slot: usize,
-        command: &Command,
         action: ZoneAction,
-        is_of_all: bool,
+        start: Option<u64>,
         now_ps: u64,
     ) -> Result<(), Status> {
-        let Some(zoned) = &mut self.zoned else {
-            return Err(Status::OutOfRange);
-        };
-        let start = (!is_of_all).then_some(command.offset_bytes);
+        let zoned = self.zoned.as_mut().ok_or(Status::OutOfRange)?;
         let discarded = zoned.zones.manage(action, start).map_err(Status::Zone)?;
         match start {
             Some(start) => zoned.store_entry(zoned.zones.number(start), &self.store),
@@ -135,7 +131,7 @@ impl EmulatedDrive {
         }
         for range in discarded {
             let length = (range.end - range.start).next_multiple_of(self.page_bytes());
-            self.trim(slot, (range.start, length), false, now_ps)?;
+            self.trim(slot, (range.start, length), now_ps)?;
         }
         Ok(())
     }
@@ -154,17 +150,17 @@ impl EmulatedDrive {
     /// Holds the answer of a command that is done until the writes before it in its zone are answered, and until it
     /// is durable itself: for that, this submits a flush. Returns whether the answer is held.
     pub(super) fn hold_for_zone_order(&mut self, slot: usize, at_ps: u64) -> bool {
-        if self.zoned.is_none() {
+        let Some(zoned) = &mut self.zoned else {
             return false;
-        }
-        let state = self.in_flight[slot];
-        if state.command.op == Op::Flush {
+        };
+        let InFlight { command, syncs, .. } = self.in_flight[slot];
+        if command.op == Op::Flush {
             if let Err(status) = self.advance_zones() {
                 self.in_flight[slot].status = status;
             }
             return false;
         }
-        let Some(pending) = self.zoned.as_mut().and_then(|zoned| zoned.pending_beside(&state.command)) else {
+        let Some(pending) = zoned.pending_beside(&command) else {
             return false;
         };
         let Some(at) = pending.iter().position(|write| write.slot == slot) else {
@@ -176,15 +172,15 @@ impl EmulatedDrive {
         }
         // It passed the buffer by; what lies before it in its zone may be in there, and was answered.
         let was_flushed = std::mem::replace(&mut pending[at].is_flushed, true);
-        if state.syncs && !was_flushed && self.is_buffered() {
+        if syncs && !was_flushed && self.is_buffered() {
             let now_ps = self.clock.now_ps();
-            if let Ok(Some(_)) = self.submit_part(slot, Kind::Flush, (0, 0), false, now_ps) {
+            if let Ok(Some(_)) = self.submit_part(slot, Kind::Flush, (0, 0), now_ps) {
                 return true;
             }
         }
         if let Some(zoned) = &mut self.zoned {
-            zoned.pending_beside(&state.command).map(VecDeque::pop_front);
-            let number = zoned.zones.number(state.command.offset_bytes);
+            zoned.pending_beside(&command).map(VecDeque::pop_front);
+            let number = zoned.zones.number(command.offset_bytes);
             self.advance_zone(number);
         }
         false
@@ -201,20 +197,9 @@ impl EmulatedDrive {
         Some((first.slot, first.done_ps.take()?))
     }
 
-    /// All commands end at once: nothing waits for others.
-    pub(super) fn forget_pending_writes(&mut self) {
-        if let Some(zoned) = &mut self.zoned {
-            zoned.pending.clear();
-        }
-    }
-
     /// Moves the end of what is durable in all zones. The error of the backing file, if it has not taken the table.
     pub(super) fn advance_zones(&mut self) -> Result<(), Status> {
-        let Some(all_zones) = self.zones() else {
-            return Ok(());
-        };
-        let volatile = (0..).zip(all_zones.all()).filter(|(_, zone)| zone.durable_bytes < zone.write_pointer_bytes);
-        for number in volatile.map(|(number, _)| number).collect::<Vec<_>>() {
+        for number in 0..self.zones().map_or(0, |zones| zones.geometry().count) {
             self.advance_zone(number);
         }
         match &mut self.zoned {
@@ -224,10 +209,11 @@ impl EmulatedDrive {
     }
 
     fn advance_zone(&mut self, number: u32) {
-        self.write_back();
-        let Some(zone) = self.zones().map(|zones| zones.all()[number as usize]) else {
+        let zone = self.zones().map(|zones| zones.all()[number as usize]);
+        let Some(zone) = zone.filter(|zone| zone.durable_bytes < zone.write_pointer_bytes) else {
             return;
         };
+        self.write_back();
         let durable_bytes = self.durable_end(zone.durable_bytes..zone.write_pointer_bytes);
         if let Some(zoned) = self.zoned.as_mut().filter(|_| durable_bytes != zone.durable_bytes) {
             zoned.zones.set_durable(number, durable_bytes);

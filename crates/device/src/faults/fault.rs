@@ -132,10 +132,6 @@ impl Kind {
             Self::Latency | Self::Stuck | Self::ControllerReset | Self::LinkLoss => &[Read, Write, Trim, Flush],
         }
     }
-
-    fn is_reset(self) -> bool {
-        matches!(self, Self::ControllerReset | Self::LinkLoss)
-    }
 }
 
 /// The part of a command's range that lies within a region.
@@ -158,7 +154,7 @@ impl From<Op> for Operation {
 impl Fault {
     /// Whether the time makes it strike: a reset without any condition on commands.
     pub(super) fn strikes_by_time(&self) -> bool {
-        self.kind.is_reset()
+        matches!(self.kind, Kind::ControllerReset | Kind::LinkLoss)
             && self.op.is_empty()
             && self.namespace.is_none()
             && self.offset_bytes == 0
@@ -184,7 +180,7 @@ impl Fault {
     /// The region that it concerns, on the drive.
     pub(super) fn region(&self, namespaces: &Namespaces) -> Result<Range<u64>, Error> {
         let whole = match self.namespace {
-            None => 0..namespaces.drive_bytes(),
+            None => 0..namespaces.drive_bytes,
             Some(id) => {
                 let wanted = format!("1 to {}, as the drive has them", namespaces.count());
                 let namespace = namespaces.get(id);

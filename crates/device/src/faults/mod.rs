@@ -24,8 +24,20 @@ use crate::namespace::Namespaces;
 pub const MOST_FAULTS: usize = 64;
 /// Unit of an address for faults, bytes.
 pub const PAGE_BYTES: u64 = 4096;
+const PS_PER_US: u64 = 1_000_000;
 /// Commands that stuck faults hold at most: a host that gives up and comes back must not fill memory.
 const MOST_HELD: usize = 4096;
+
+/// What becomes of the answer to a command.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// It leaves later by this.
+    pub delay_ps: u64,
+    /// It does not leave before this time.
+    pub not_before_ps: u64,
+    /// The fault by which the command is stuck, until `not_before_ps`.
+    pub stuck: Option<u64>,
+}
 
 /// What becomes of one command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,12 +46,7 @@ pub struct Effect {
     pub fails: bool,
     /// It fails because what it would write is worn out.
     pub is_worn: bool,
-    /// Its answer leaves later by this.
-    pub delay_ps: u64,
-    /// Its answer does not leave before this time.
-    pub not_before_ps: u64,
-    /// The fault by which it is stuck, until `not_before_ps`.
-    pub stuck: Option<u64>,
+    pub hold: Hold,
     /// Only this number of its first bytes is written, and it is answered as if all were.
     pub written_bytes: Option<u64>,
     /// Bits of its range that are flipped before it is carried out, and the seed that chooses them.
@@ -63,9 +70,9 @@ struct Armed {
     report: FaultReport,
     /// The bytes of the drive that it concerns.
     region: Range<u64>,
-    origin_ps: u64,
-    /// How many resets or losses of the link, due by the time, have happened.
-    periods: u64,
+    begin_ps: u64,
+    /// When the time alone makes it strike next.
+    due_ps: Option<u64>,
     /// When the transfers of a throttled drive so far are done.
     free_ps: u64,
     /// Writes of each page, of a worn region.
@@ -81,8 +88,8 @@ pub struct Faults {
     reset_ps: Option<u64>,
     /// When the link is up again.
     link_up_ps: u64,
-    /// Times that faults struck, of those too that were cleared.
-    fired: u64,
+    /// Times that faults struck since the counters were reset, of those too that were cleared.
+    pub fired: u64,
 }
 
 impl Faults {
@@ -104,11 +111,12 @@ impl Faults {
         let first = self.last_id + 1;
         for (fault, region) in faults.into_iter().zip(regions) {
             self.last_id += 1;
+            let begin_ps = now_ps.saturating_add(fault.after_us * PS_PER_US);
             self.armed.push(Armed {
+                due_ps: fault.strikes_by_time().then_some(begin_ps),
                 report: FaultReport { id: self.last_id, fault, matched: 0, fired: 0 },
                 region,
-                origin_ps: now_ps,
-                periods: 0,
+                begin_ps,
                 free_ps: 0,
                 writes: BTreeMap::new(),
             });
@@ -129,16 +137,6 @@ impl Faults {
         before - self.armed.len()
     }
 
-    /// Resets the count of strikes. The random sequence of each fault continues.
-    pub fn reset_counts(&mut self) {
-        self.fired = 0;
-    }
-
-    /// Times that faults struck since the counters were reset.
-    pub fn fired(&self) -> u64 {
-        self.fired
-    }
-
     /// All faults, with their counts.
     pub fn reports(&self) -> Vec<FaultReport> {
         self.armed.iter().map(|armed| armed.report.clone()).collect()
@@ -146,7 +144,7 @@ impl Faults {
 
     /// When a fault strikes next without a command, or the link is up again.
     pub fn next_ps(&self, now_ps: u64) -> Option<u64> {
-        let due = self.armed.iter().filter_map(Armed::next_strike_ps);
+        let due = self.armed.iter().filter_map(|armed| armed.due_ps);
         due.chain((self.link_up_ps > now_ps).then_some(self.link_up_ps)).min()
     }
 
@@ -156,11 +154,12 @@ impl Faults {
             self.link_up_ps = 0;
         }
         for armed in &mut self.armed {
-            if armed.next_strike_ps().is_some_and(|due_ps| due_ps <= now_ps) {
-                armed.periods = armed.periods_until(now_ps);
+            if armed.due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
                 armed.report.fired += 1;
                 self.fired += 1;
-                self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * 1_000_000));
+                self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * PS_PER_US));
+                let every_ps = armed.report.fault.every_us.filter(|_| !armed.is_spent()).map(|us| us * PS_PER_US);
+                armed.due_ps = every_ps.map(|every_ps| now_ps + every_ps - (now_ps - armed.begin_ps) % every_ps);
             }
         }
     }
@@ -185,22 +184,22 @@ impl Faults {
     pub fn effect_on(&mut self, command: &Command, held: usize, now_ps: u64) -> Effect {
         let mut effect = Effect::default();
         if self.is_link_down(now_ps) {
-            effect.not_before_ps = self.link_up_ps;
+            effect.hold.not_before_ps = self.link_up_ps;
         }
         for armed in &mut self.armed {
             let Some(chance) = armed.strikes(command, now_ps) else {
                 continue;
             };
-            if armed.report.fault.kind == Kind::Stuck && held >= MOST_HELD {
-                continue;
-            }
-            if matches!(armed.report.fault.kind, Kind::ControllerReset | Kind::LinkLoss) {
-                self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * 1_000_000));
-            } else if !armed.apply(&mut effect, command, chance, now_ps) {
-                continue;
-            }
-            armed.report.fired += 1;
-            self.fired += 1;
+            let has_effect = match armed.report.fault.kind {
+                Kind::Stuck if held >= MOST_HELD => false,
+                Kind::ControllerReset | Kind::LinkLoss => {
+                    self.reset_ps = self.reset_ps.max(Some(armed.report.fault.down_us * PS_PER_US));
+                    true
+                }
+                _ => armed.apply(&mut effect, command, chance, now_ps),
+            };
+            armed.report.fired += u64::from(has_effect);
+            self.fired += u64::from(has_effect);
         }
         effect
     }
@@ -211,43 +210,15 @@ impl Armed {
         self.report.fault.count.is_some_and(|count| self.report.fired >= count)
     }
 
-    /// Periods that have begun by a time.
-    fn periods_until(&self, now_ps: u64) -> u64 {
-        let Some(since_ps) = now_ps.checked_sub(self.begin_ps()) else {
-            return 0;
-        };
-        match self.report.fault.every_us {
-            Some(every_us) => since_ps / (every_us * 1_000_000) + 1,
-            None => 1,
-        }
-    }
-
-    fn begin_ps(&self) -> u64 {
-        self.origin_ps.saturating_add(self.report.fault.after_us.saturating_mul(1_000_000))
-    }
-
-    /// When the time alone makes it strike.
-    fn next_strike_ps(&self) -> Option<u64> {
-        if !self.report.fault.strikes_by_time() || self.is_spent() {
-            return None;
-        }
-        let every_ps = self.report.fault.every_us.map(|us| us.saturating_mul(1_000_000));
-        match (self.periods, every_ps) {
-            (0, _) => Some(self.begin_ps()),
-            (_, None) => None,
-            (periods, Some(every_ps)) => Some(self.begin_ps().saturating_add(every_ps.saturating_mul(periods))),
-        }
-    }
-
     /// The end of the present active phase, if the fault is active.
     fn active_until_ps(&self, now_ps: u64) -> Option<u64> {
-        let since_ps = now_ps.checked_sub(self.begin_ps())?;
+        let since_ps = now_ps.checked_sub(self.begin_ps)?;
         let Some(for_us) = self.report.fault.for_us else {
             return Some(u64::MAX);
         };
-        let length_ps = for_us.saturating_mul(1_000_000);
+        let length_ps = for_us * PS_PER_US;
         let phase_ps = match self.report.fault.every_us {
-            Some(every_us) => since_ps % every_us.saturating_mul(1_000_000),
+            Some(every_us) => since_ps % (every_us * PS_PER_US),
             None => since_ps,
         };
         (phase_ps < length_ps).then(|| now_ps - phase_ps + length_ps)
@@ -283,18 +254,18 @@ impl Armed {
         let fault = &self.report.fault;
         match fault.kind {
             Kind::ReadError | Kind::WriteError | Kind::FlushError => effect.fails = true,
-            Kind::Latency => effect.delay_ps += fault.delay_us * 1_000_000,
+            Kind::Latency => effect.hold.delay_ps += fault.delay_us * PS_PER_US,
             Kind::Throttle => {
                 let bytes = u128::from(command.length_bytes) * 1_000_000_000_000;
                 let taken_ps = bytes / u128::from(fault.bytes_per_s.max(1));
                 let taken_ps = u64::try_from(taken_ps).unwrap_or(u64::MAX);
                 self.free_ps = self.free_ps.max(now_ps).saturating_add(taken_ps);
-                effect.not_before_ps = effect.not_before_ps.max(self.free_ps);
+                effect.hold.not_before_ps = effect.hold.not_before_ps.max(self.free_ps);
             }
             Kind::Stuck => {
                 let until_ps = self.active_until_ps(now_ps).unwrap_or(u64::MAX);
-                effect.not_before_ps = effect.not_before_ps.max(until_ps);
-                effect.stuck = Some(self.report.id);
+                effect.hold.not_before_ps = effect.hold.not_before_ps.max(until_ps);
+                effect.hold.stuck = Some(self.report.id);
             }
             Kind::BitRot => effect.rot = Some((fault.bits, chance)),
             Kind::LostWrite => effect.written_bytes = Some(0),
@@ -318,7 +289,7 @@ impl Armed {
     /// A worn region: its reads take longer, its pages stop to take writes.
     fn wear(&mut self, effect: &mut Effect, command: &Command) -> bool {
         if command.op == Op::Read {
-            effect.delay_ps += self.report.fault.delay_us * 1_000_000;
+            effect.hold.delay_ps += self.report.fault.delay_us * PS_PER_US;
             return self.report.fault.delay_us > 0;
         }
         let range = common(&self.region, command);

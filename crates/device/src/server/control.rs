@@ -17,15 +17,17 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::options::TransportReport;
 use crate::Error;
 use crate::faults::Fault;
-use crate::report::{Report, Snapshot};
+use crate::report::{DISTRIBUTIONS, Report};
 use crate::transport::socket::{Endpoint, Listener};
 
+/// What a refusal of a line expects.
+const REQUESTS: &str = r#"{"request": "stats"}, power-cut, fault-inject, fault-list, fault-clear, reset-stats or stop"#;
 /// Bytes of a request at most.
 const LONGEST_LINE: u64 = 64 << 10;
 /// Clients at a time; further ones are turned away.
@@ -76,19 +78,9 @@ pub struct PendingRequest {
 #[derive(Debug)]
 pub enum ControlReply {
     /// The counters, and the transports: another thread makes JSON of them.
-    Stats(Box<Snapshot>, Vec<TransportReport>),
-    /// The request was carried out; the object is what the answer says of it.
-    Done(Value),
-    /// The request was not carried out, for this reason.
-    Refused(String),
-}
-
-#[derive(Serialize)]
-struct StatsReply {
-    #[serde(flatten)]
-    report: Report,
-    #[serde(rename = "ways")]
-    transports: Vec<TransportReport>,
+    Stats(Box<Report>, Vec<TransportReport>),
+    /// What the answer says of a request that was carried out, or why another was not.
+    Done(Result<Value, Error>),
 }
 
 /// The socket, which is removed when this is dropped. Requests that were read before are answered.
@@ -141,7 +133,7 @@ impl Drop for Control {
 }
 
 fn listen(listener: &Listener, sender: &RequestSender, end: &OwnedFd) {
-    let clients = Arc::new(AtomicUsize::new(0));
+    let clients = Arc::new(()); // each has a copy
     loop {
         let mut waits = [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
         let _ = rustix::event::poll(&mut waits, None); // a signal makes it look, too
@@ -154,20 +146,16 @@ fn listen(listener: &Listener, sender: &RequestSender, end: &OwnedFd) {
     }
 }
 
-fn take(client: UnixStream, sender: &RequestSender, clients: &Arc<AtomicUsize>) {
-    if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
-        clients.fetch_sub(1, Ordering::Relaxed);
+fn take(client: UnixStream, sender: &RequestSender, clients: &Arc<()>) {
+    if Arc::strong_count(clients) > MOST_CLIENTS {
         return;
     }
     let (sender, counted) = (sender.clone(), Arc::clone(clients));
-    let thread = thread::Builder::new().name("ioassay-control".into()).spawn(move || {
-        // A client that fails is gone, and nobody else notices.
+    // A client that fails, or has no thread, is gone, and nobody else notices.
+    let _ = thread::Builder::new().name("ioassay-control".into()).spawn(move || {
         let _ = serve_client(&client, &sender);
-        counted.fetch_sub(1, Ordering::Relaxed);
+        drop(counted);
     });
-    if thread.is_err() {
-        clients.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<()> {
@@ -183,11 +171,8 @@ fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<
         }
         let whole = line.ends_with(b"\n");
         sender.unanswered.fetch_add(1, Ordering::Relaxed);
-        let answer = if whole {
-            answer(&line, sender)
-        } else {
-            refusal(&format!("expected a line of at most {LONGEST_LINE} bytes"))
-        };
+        let refused = || refusal(&format!("expected a line of at most {LONGEST_LINE} bytes"));
+        let answer = if whole { answer(&line, sender) } else { refused() };
         let written = writer.write_all(format!("{answer}\n").as_bytes());
         sender.unanswered.fetch_sub(1, Ordering::Relaxed);
         written?;
@@ -200,22 +185,23 @@ fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<
 fn answer(line: &[u8], sender: &RequestSender) -> Value {
     let request: ControlRequest = match serde_json::from_slice(line) {
         Ok(request) => request,
-        Err(error) => {
-            return refusal(&format!(
-                "{error}; expected {{\"request\": \"stats\"}}, power-cut, fault-inject, fault-list, fault-clear, reset-stats or stop"
-            ));
-        }
+        Err(error) => return refusal(&format!("{error}; expected {REQUESTS}")),
     };
     let buckets = request == ControlRequest::Stats { buckets: true };
     match sender.send(request) {
         None => refusal("the drive has ended"),
-        Some(ControlReply::Refused(why)) => refusal(&why),
-        Some(ControlReply::Done(mut answer)) => {
+        Some(ControlReply::Done(Err(error))) => refusal(&error.to_string()),
+        Some(ControlReply::Done(Ok(mut answer))) => {
             answer["ok"] = json!(true);
             answer
         }
-        Some(ControlReply::Stats(snapshot, transports)) => {
-            json!({"ok": true, "stats": StatsReply { report: snapshot.report(buckets), transports }})
+        Some(ControlReply::Stats(report, transports)) => {
+            let mut stats = json!(report);
+            stats["ways"] = json!(transports);
+            for distribution in if buckets { &[][..] } else { &DISTRIBUTIONS } {
+                stats.pointer_mut(distribution).and_then(|of| of.as_object_mut()?.remove("buckets"));
+            }
+            json!({"ok": true, "stats": stats})
         }
     }
 }

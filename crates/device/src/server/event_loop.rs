@@ -1,7 +1,7 @@
 //! The event loop: one thread polls transports, advances the model and answers. It knows no protocol.
 
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::control::{ControlReply, ControlRequest, PendingRequest};
 use super::machine;
-use super::options::{Poll, TransportReport};
+use super::options::{Options, Poll, TransportReport};
 use crate::Error;
 use crate::command::Answer;
 use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
@@ -31,7 +31,7 @@ pub struct DriveServer {
     /// Whether clients of its own run in real time, as it does.
     pub realtime: bool,
     /// Counts polls, for the watchdog of a server in real time.
-    heartbeat: Arc<AtomicU64>,
+    pub heartbeat: Arc<AtomicU64>,
     answers: Vec<Answer>,
     /// Answers, and replies of the control socket, that wait until no old content is cached.
     held: Vec<Answer>,
@@ -39,17 +39,6 @@ pub struct DriveServer {
     changes: Vec<Range<u64>>,
     /// Wakes the thread that sleeps.
     wakeup: OwnedFd,
-}
-
-/// When the loop sleeps and when it ends.
-pub struct LoopOptions<'a> {
-    pub poll: Poll,
-    /// Time without a command after which the loop sleeps, if it may.
-    pub idle_ms: u64,
-    /// Stops it when set, and whatever else looks at it.
-    pub stop: &'a AtomicBool,
-    /// Requests of the control socket.
-    pub requests: Option<&'a Receiver<PendingRequest>>,
 }
 
 impl DriveServer {
@@ -75,10 +64,6 @@ impl DriveServer {
     /// A descriptor that wakes the loop when it is written.
     pub fn wakeup(&self) -> Result<OwnedFd, Error> {
         self.wakeup.try_clone().map_err(|error| Error::system("cannot copy a descriptor", error))
-    }
-
-    pub fn heartbeat(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.heartbeat)
     }
 
     /// Polls the transports once and sends the answers that are due. Returns false if there was nothing to do.
@@ -147,16 +132,21 @@ impl DriveServer {
         false
     }
 
-    /// Serves until it is stopped.
-    pub fn run(&mut self, options: &LoopOptions<'_>) -> Result<(), Error> {
+    /// Serves until a request of the control socket stops it, or `stop` is set.
+    pub fn run(
+        &mut self,
+        options: &Options,
+        stop: &AtomicBool,
+        requests: Option<&Receiver<PendingRequest>>,
+    ) -> Result<(), Error> {
         let idle_ps = options.idle_ms.saturating_mul(1_000_000_000);
         let mut busy_ps = self.drive.now_ps();
         let stopped = AtomicBool::new(false);
-        while !options.stop.load(Ordering::Relaxed) && !stopped.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !stopped.load(Ordering::Relaxed) {
             let busy = self.poll_once()?;
-            if let Some(requests) = options.requests {
+            if let Some(requests) = requests {
                 while let Ok(pending) = requests.try_recv() {
-                    self.answer_request(&pending, &stopped);
+                    self.answer_request(pending, &stopped);
                 }
             }
             if busy || self.drive.in_flight() > 0 || !self.held_replies.is_empty() {
@@ -168,37 +158,35 @@ impl DriveServer {
         Ok(())
     }
 
-    fn answer_request(&mut self, pending: &PendingRequest, end: &AtomicBool) {
-        let reply = match &pending.request {
+    fn answer_request(&mut self, PendingRequest { request, reply_to }: PendingRequest, end: &AtomicBool) {
+        let drive = &mut self.drive;
+        let done = match request {
             ControlRequest::Stats { .. } => {
-                ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
+                let stats = ControlReply::Stats(Box::new(drive.report()), self.transport_reports());
+                let _ = reply_to.send(stats); // the client may be gone
+                return;
             }
             ControlRequest::PowerCut { keep_connections } => {
-                let reply = ControlReply::Done(json!({"lost_pages": self.drive.power_cut()}));
+                let lost = ControlReply::Done(Ok(json!({"lost_pages": drive.power_cut()})));
                 if !keep_connections {
                     self.disconnect();
                 }
                 // Sent with the next poll, if nothing that was lost is cached then.
-                return self.held_replies.push((pending.reply_to.clone(), reply));
+                return self.held_replies.push((reply_to, lost));
             }
-            ControlRequest::FaultInject { faults } => match self.drive.arm_faults(faults.clone()) {
-                Ok(ids) => ControlReply::Done(json!({"armed": ids})),
-                Err(error) => ControlReply::Refused(error.to_string()),
-            },
-            ControlRequest::FaultList {} => ControlReply::Done(json!({"faults": self.drive.fault_reports()})),
-            ControlRequest::FaultClear { fault } => {
-                ControlReply::Done(json!({"cleared": self.drive.clear_faults(*fault)}))
-            }
+            ControlRequest::FaultInject { faults } => drive.arm_faults(faults).map(|ids| json!({"armed": ids})),
+            ControlRequest::FaultList {} => Ok(json!({"faults": drive.fault_reports()})),
+            ControlRequest::FaultClear { fault } => Ok(json!({"cleared": drive.clear_faults(fault)})),
             ControlRequest::ResetStats {} => {
-                self.drive.reset_counters();
-                ControlReply::Done(json!({}))
+                drive.reset_counters();
+                Ok(json!({}))
             }
             ControlRequest::Stop {} => {
                 end.store(true, Ordering::Relaxed);
-                ControlReply::Done(json!({}))
+                Ok(json!({}))
             }
         };
-        let _ = pending.reply_to.send(reply); // the client may be gone
+        let _ = reply_to.send(ControlReply::Done(done)); // the client may be gone
     }
 
     /// The state of each transport.
@@ -219,7 +207,7 @@ impl DriveServer {
 
     /// Sleeps until a transport has input, a request or a signal arrives, or the model's next event.
     fn sleep(&mut self) -> Result<(), Error> {
-        let mut descriptors: Vec<RawFd> = Vec::new();
+        let mut descriptors = vec![self.wakeup.as_fd()];
         for transport in &self.transports {
             transport.descriptors(&mut descriptors);
         }
@@ -231,11 +219,8 @@ impl DriveServer {
             wait_ns = wait_ns.min(longest.as_nanos() as u64);
         }
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::try_from(wait_ns).unwrap_or(0) };
-        let mut waits: Vec<PollFd<'_>> = descriptors
-            .iter()
-            .map(|&descriptor| PollFd::from_borrowed_fd(borrowed(descriptor), PollFlags::IN))
-            .collect();
-        waits.push(PollFd::new(&self.wakeup, PollFlags::IN));
+        let waits = descriptors.into_iter().map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+        let mut waits: Vec<PollFd<'_>> = waits.collect();
         match rustix::event::poll(&mut waits, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::system("cannot wait for commands", error)),
@@ -247,11 +232,4 @@ impl DriveServer {
 
 fn failed(transport: &dyn Transport, error: std::io::Error) -> Error {
     Error::system(format!("{} failed", transport.name()), error)
-}
-
-/// A descriptor of a transport, which has it open as long as it lives.
-#[allow(unsafe_code)]
-fn borrowed<'a>(descriptor: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: the transports, which are borrowed all the while, have it open.
-    unsafe { BorrowedFd::borrow_raw(descriptor) }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use rustix::io::Errno;
@@ -71,51 +71,44 @@ pub fn waited_ns() -> u64 {
     counts.split_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// Keeps processors awake until it is dropped.
-pub struct KeepAwake {
-    end: Arc<AtomicBool>,
-}
-
-impl KeepAwake {
-    /// A thread on each processor that this one may use, except for some.
-    pub fn start(except: &[u32]) -> Self {
-        let end = Arc::new(AtomicBool::new(false));
-        let Some(allowed) = allowed() else {
-            return Self { end };
-        };
-        for processor in 0..CpuSet::MAX_CPU as u32 {
-            if allowed.is_set(processor as usize) && !except.contains(&processor) {
-                let end = Arc::clone(&end);
-                // One that cannot be started keeps nothing awake, and nothing else happens.
-                let _ = thread::Builder::new().name("ioassay-awake".into()).spawn(move || stay_awake(processor, &end));
-            }
+/// Keeps processors awake until what it returns is dropped: with a thread on each processor that this one may use,
+/// except for some.
+#[must_use]
+pub fn keep_awake(except: &[u32]) -> Arc<()> {
+    let awake = Arc::new(());
+    let allowed = allowed().unwrap_or_default();
+    for processor in (0..CpuSet::MAX_CPU as u32).filter(|processor| !except.contains(processor)) {
+        if allowed.is_set(processor as usize) {
+            let awake = Arc::downgrade(&awake);
+            // One that cannot be started keeps nothing awake, and nothing else happens.
+            let _ = thread::Builder::new().name("ioassay-awake".into()).spawn(move || {
+                // In any other class it would take time from those who work.
+                if schedule(0, libc::SCHED_IDLE, 0).is_ok() && pin(processor).is_ok() {
+                    while awake.strong_count() > 0 {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
         }
-        Self { end }
     }
+    awake
 }
 
-impl Drop for KeepAwake {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-    }
-}
-
-fn stay_awake(processor: u32, end: &AtomicBool) {
-    let idle = libc::sched_param { sched_priority: 0 };
-    // SAFETY: it changes how this thread is scheduled, and reads `idle` alone.
-    let last = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const idle) } == 0;
-    // In any other class it would take time from those who work.
-    if last && pin(processor).is_ok() {
-        while !end.load(Ordering::Relaxed) {
-            std::hint::spin_loop();
-        }
+/// Sets how a thread of this process is scheduled (sched(7)); 0 is the calling one.
+pub fn schedule(thread: i32, class: i32, priority: i32) -> Result<(), std::io::Error> {
+    let wanted = libc::sched_param { sched_priority: priority };
+    // SAFETY: it changes how a thread of this process is scheduled, and reads `wanted` alone.
+    match unsafe { libc::sched_setscheduler(thread, class, &raw const wanted) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 
 /// The flag that stops the server: set by a signal, or by a request.
 #[derive(Debug)]
 pub struct StopSignal {
-    flag: Arc<AtomicBool>,
+    /// Set when the server has to end.
+    pub flag: Arc<AtomicBool>,
     handlers: Vec<SigId>,
 }
 
@@ -132,11 +125,6 @@ impl StopSignal {
             handlers.push(handler.map_err(|error| Error::system("cannot listen to signals", error))?);
         }
         Ok(Self { flag, handlers })
-    }
-
-    /// The flag, which is set when the server has to end.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.flag)
     }
 }
 
@@ -160,25 +148,22 @@ fn is_ignored(signal: i32) -> bool {
 mod tests {
     use super::*;
 
-    fn write(root: &Path, name: &str, text: &str) {
-        let path = root.join(name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        fs::write(path, text).expect("a file");
-    }
-
     #[test]
     fn memory_is_that_of_the_machine_or_of_the_group() {
         let root = tempfile::tempdir().expect("a folder");
-        let root = root.path();
-        assert_eq!(available_bytes(root), None);
-        let meminfo = "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n";
-        write(root, "proc/meminfo", meminfo);
-        assert_eq!(available_bytes(root), Some(8_000_000 * 1024));
-        write(root, "proc/self/cgroup", "0::/a/b\n");
-        write(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
-        write(root, "sys/fs/cgroup/a/b/memory.current", "1000\n");
-        assert_eq!(available_bytes(root), Some(8_000_000 * 1024));
-        write(root, "sys/fs/cgroup/a/b/memory.max", "5000\n");
-        assert_eq!(available_bytes(root), Some(4000));
+        assert_eq!(available_bytes(root.path()), None);
+        let of_machine = Some(8_000_000 * 1024);
+        for (name, text, wanted) in [
+            ("proc/meminfo", "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n", of_machine),
+            ("proc/self/cgroup", "0::/a/b\n", of_machine),
+            ("sys/fs/cgroup/a/b/memory.max", "max\n", of_machine),
+            ("sys/fs/cgroup/a/b/memory.current", "1000\n", of_machine),
+            ("sys/fs/cgroup/a/b/memory.max", "5000\n", Some(4000)),
+        ] {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+            assert_eq!(available_bytes(root.path()), wanted, "{name}: {text}");
+        }
     }
 }

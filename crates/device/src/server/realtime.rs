@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::thread::Pid;
-
 use super::machine;
 use crate::Error;
 
@@ -33,7 +31,7 @@ impl Realtime {
             let wanted = "two processors or more, so that clients run beside the server";
             return Err(Error::option("realtime", true, wanted));
         }
-        let server = rustix::thread::gettid();
+        let server = rustix::thread::gettid().as_raw_nonzero().get();
         // SAFETY: it reads the class of this thread.
         let class = unsafe { libc::sched_getscheduler(0) };
         let mut of_class = libc::sched_param { sched_priority: 0 };
@@ -45,7 +43,8 @@ impl Realtime {
         let watchdog = thread::Builder::new().name("ioassay-watchdog".into()).spawn(move || {
             // Without its own priority it would wait for the thread that it watches.
             if enter(1).is_ok() {
-                watch(&heartbeat, &end, || leave(server));
+                let leave = || drop(machine::schedule(server, libc::SCHED_OTHER, 0));
+                watch(&heartbeat, &end, leave);
             }
         });
         begun.watchdog = Some(watchdog.map_err(|error| Error::system("cannot start a watchdog", error))?);
@@ -56,9 +55,7 @@ impl Realtime {
 impl Drop for Realtime {
     fn drop(&mut self) {
         let (class, priority) = self.before;
-        let before = libc::sched_param { sched_priority: priority };
-        // SAFETY: it changes how this thread is scheduled, and reads `before` alone.
-        unsafe { libc::sched_setscheduler(0, class, &raw const before) };
+        let _ = machine::schedule(0, class, priority); // as it was
         self.end.store(true, Ordering::Relaxed);
         if let Some(watchdog) = self.watchdog.take() {
             watchdog.thread().unpark();
@@ -69,25 +66,14 @@ impl Drop for Realtime {
 
 /// The calling thread runs in real time; threads that it starts do not.
 pub fn enter(above: i32) -> Result<(), Error> {
-    let wanted = libc::sched_param { sched_priority: PRIORITY + above };
     let class = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: it changes how this thread is scheduled, and reads `wanted` alone.
-    if unsafe { libc::sched_setscheduler(0, class, &raw const wanted) } == 0 {
-        return Ok(());
-    }
-    let what = format!(
-        "cannot serve in real time; expected root, or a limit of at least {} for real-time priorities (ulimit -r)",
-        PRIORITY + 1
-    );
-    Err(Error::system(what, std::io::Error::last_os_error()))
-}
-
-/// A thread returns to the usual class.
-fn leave(thread: Pid) {
-    let usual = libc::sched_param { sched_priority: 0 };
-    let thread = thread.as_raw_nonzero().get();
-    // SAFETY: it changes how a thread of this process is scheduled, and reads `usual` alone.
-    unsafe { libc::sched_setscheduler(thread, libc::SCHED_OTHER, &raw const usual) };
+    machine::schedule(0, class, PRIORITY + above).map_err(|error| {
+        let what = format!(
+            "cannot serve in real time; expected root, or a limit of at least {} for real-time priorities (ulimit -r)",
+            PRIORITY + 1
+        );
+        Error::system(what, error)
+    })
 }
 
 /// Calls `hangs` once when `heartbeat` has stood still for [`MOST_UNCHANGED`] intervals.

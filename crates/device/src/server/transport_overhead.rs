@@ -24,38 +24,31 @@ const MOST_WAITED: f64 = 0.1;
 /// How far the two smallest medians of the parts of a measurement may lie apart, as a ratio.
 const MOST_SPREAD: f64 = 2.0;
 
-/// The overhead of each transport; `None`, with a warning, where it cannot be measured. `model_ns` is
+/// Measures the overhead of each transport; `None`, with a warning, where it cannot be measured. `model_ns` is
 /// the model's time of a read.
-pub fn measure(
-    server: &mut DriveServer,
-    model_ns: Option<u64>,
-    warnings: &mut Vec<Warning>,
-) -> Result<Vec<Option<TransportOverhead>>, Error> {
-    let mut overheads = Vec::new();
+pub fn measure(server: &mut DriveServer, model_ns: Option<u64>, warnings: &mut Vec<Warning>) -> Result<(), Error> {
     for number in 0..server.transports.len() {
         let measured = measure_transport(server, number, model_ns);
         let name = server.transports[number].name();
-        overheads.push(match measured {
+        server.overheads[number] = match measured {
             Ok((overhead, uncertain)) => {
                 warnings.extend(uncertain.map(|uncertain| uncertain.warning(name)));
                 Some(overhead)
             }
             Err(ProbeError::Server(error)) => return Err(error),
             Err(why) => {
-                warnings.push(Warning {
-                    kind: "floor-unknown",
-                    text: format!(
-                        "what {name} takes by itself could not be measured ({why}): its answers come later than the \
-                         model says"
-                    ),
-                });
+                let text = format!(
+                    "what {name} takes by itself could not be measured ({why}): its answers come later than the model \
+                     says"
+                );
+                warnings.push(Warning { kind: "floor-unknown", text });
                 None
             }
-        });
+        };
     }
     server.drive.set_fixed_latency(None);
     server.drive.reset_all_counters();
-    Ok(overheads)
+    Ok(())
 }
 
 /// Measures with immediate answers, then with answers after the model's time of a read: a client that
@@ -149,7 +142,7 @@ fn run_probe(server: &mut DriveServer, number: usize, probe_ms: u64, slow: bool)
             if in_realtime {
                 let _ = realtime::enter(0); // it could, so its client can
             }
-            probe.run(probe_ms, slow)
+            probe(probe_ms, slow)
         })
         .map_err(|error| Error::system("cannot start a client", error))?;
     let begin = Instant::now();
@@ -167,27 +160,21 @@ fn run_probe(server: &mut DriveServer, number: usize, probe_ms: u64, slow: bool)
         server.poll_once()?;
     }
     match client.join() {
-        Ok(Ok(took_ns)) => measured(&took_ns, waited),
+        Ok(Ok(took_ns)) => measured(took_ns, waited),
         Ok(Err(error)) => Err(ProbeError::Failed(error.to_string())),
         Err(_) => Err(ProbeError::Failed("it panicked".into())),
     }
 }
 
-fn measured(took_ns: &[u64], waited: f64) -> Result<Measured, ProbeError> {
-    if took_ns.len() < FEWEST {
-        return Err(ProbeError::TooFew(took_ns.len()));
+fn measured(mut took_ns: Vec<u64>, waited: f64) -> Result<Measured, ProbeError> {
+    let reads = took_ns.len();
+    if reads < FEWEST {
+        return Err(ProbeError::TooFew(reads));
     }
-    let medians = took_ns.chunks(took_ns.len().div_ceil(4)).map(|stretch| {
-        let mut stretch = stretch.to_vec();
-        stretch.sort_unstable();
-        stretch[stretch.len() / 2]
-    });
+    let medians = took_ns.chunks_mut(reads.div_ceil(4)).map(|part| *part.select_nth_unstable(part.len() / 2).1);
     let mut medians: Vec<u64> = medians.collect();
     medians.sort_unstable();
-    let [took_ns, next_ns, ..] = medians[..] else {
-        return Err(ProbeError::TooFew(took_ns.len()));
-    };
-    Ok(Measured { took_ns, next_ns, waited })
+    Ok(Measured { took_ns: medians[0], next_ns: medians[1], waited })
 }
 
 #[cfg(test)]
@@ -206,21 +193,22 @@ mod tests {
 
     #[test]
     fn bursts_of_others_do_not_count() {
-        let took = |took_ns: &[u64]| measured(took_ns, 0.0).map(|measured| measured.took_ns).ok();
+        let took = |took_ns: &[u64]| measured(took_ns.to_vec(), 0.0).map(|measured| measured.took_ns).ok();
         let mut took_ns = vec![10; 100];
         assert_eq!(took(&took_ns), Some(10));
         took_ns[..70].fill(900);
         assert_eq!(took(&took_ns), Some(10));
         took_ns.fill(900);
         assert_eq!(took(&took_ns), Some(900));
-        assert!(matches!(measured(&took_ns[..19], 0.0), Err(ProbeError::TooFew(19))));
+        assert!(matches!(measured(vec![900; 19], 0.0), Err(ProbeError::TooFew(19))));
     }
 
     #[test]
     fn a_measurement_on_a_busy_machine_is_uncertain() {
         let steady = vec![10_000; 100];
         let bursts: Vec<u64> = (0..100).map(|read| if read < 80 { 90_000 } else { 10_000 }).collect();
-        let uncertain = |took_ns: &[u64], waited| measured(took_ns, waited).ok().and_then(Measured::if_uncertain);
+        let uncertain =
+            |took_ns: &[u64], waited| measured(took_ns.to_vec(), waited).ok().and_then(Measured::if_uncertain);
         assert!(uncertain(&steady, 0.05).is_none());
         for (took_ns, waited) in [(&steady, 0.5), (&bursts, 0.0)] {
             let text = uncertain(took_ns, waited).expect("a warning").warning("nbd").text;

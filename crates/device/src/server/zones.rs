@@ -6,25 +6,12 @@ use std::path::Path;
 
 use super::options::Options;
 use crate::Error;
-use crate::command::Status;
 use crate::model::Model;
 use crate::store::Backing;
 use crate::transport::nvme_tcp::MAX_TRANSFER_BYTES;
 use crate::zones::{FOOTER_BYTES, TableError, ZoneGeometry, Zones, read_footer};
 
-/// Whether all transports know zones.
-pub(super) fn check_transports(options: &Options) -> Result<(), Error> {
-    match options.transports.iter().find(|transport| !transport.starts_with("nvme-tcp:")) {
-        Some(transport) if options.zones.is_some() => Err(Error::option(
-            "transport",
-            transport.as_str(),
-            "nvme-tcp:ADDRESS:PORT for a drive with zones: NBD and FUSE know none",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The zones that are wanted.
+/// The zones that are wanted, if all else that is wanted goes with zones.
 pub(super) fn geometry(
     options: &Options,
     size_bytes: u64,
@@ -33,26 +20,37 @@ pub(super) fn geometry(
     let Some(zones) = &options.zones else {
         return Ok(None);
     };
+    if let Some(transport) = options.transports.iter().find(|transport| !transport.starts_with("nvme-tcp:")) {
+        let wanted = "nvme-tcp:ADDRESS:PORT for a drive with zones: NBD and FUSE know none";
+        return Err(Error::option("transport", transport.as_str(), wanted));
+    }
     let namespaces = options.namespaces_bytes.len();
     Error::require(namespaces == 0, "namespaces", namespaces, "none for a drive with zones, which is one namespace")?;
     let wanted = "none for a drive with zones, which cannot be overwritten at random";
     Error::require(options.precondition <= 0.0, "precondition", options.precondition, wanted)?;
-    let page_bytes = model.map_or(4096, Model::page_bytes);
+    let page_bytes = model.map_or(4096, |model| model.page_bytes);
     ZoneGeometry::new(zones, size_bytes, options.block_bytes, page_bytes, MAX_TRANSFER_BYTES as u64).map(Some)
 }
 
-/// The backing file, with room for the table behind the content.
+/// The backing file, with room for the table behind the content, and the zones in it: empty ones of a new file.
 pub(super) fn open(
     path: &Path,
     options: &Options,
     size_bytes: u64,
-    geometry: Option<&ZoneGeometry>,
-) -> Result<Backing, Error> {
-    let table_bytes = geometry.map_or(0, ZoneGeometry::table_bytes);
+    geometry: Option<ZoneGeometry>,
+) -> Result<(Option<Backing>, Option<Zones>), Error> {
+    let table_bytes = geometry.as_ref().map_or(0, ZoneGeometry::table_bytes);
     if let Ok(about) = std::fs::metadata(path) {
         size_of(path, about.len(), geometry.is_some())?;
     }
-    Backing::open(path, Some(size_bytes), table_bytes, options.read_only)
+    let backing = Backing::open(path, Some(size_bytes), table_bytes, options.read_only)?;
+    let wrong = |what| Error::Backing { path: path.to_owned(), what };
+    let table = backing.table().map_err(|status| wrong(format!("cannot be read: {status:?}")))?;
+    let zones = geometry.map(|geometry| match table {
+        Some(table) => Zones::from_table(geometry, &table).map_err(|error| wrong(error.to_string())),
+        None => Ok(Zones::new(geometry)),
+    });
+    Ok((Some(backing), zones.transpose()?))
 }
 
 /// The size of the drive in a backing file of this length, which has zones if one with zones is wanted.
@@ -69,22 +67,4 @@ pub(super) fn size_of(path: &Path, file_bytes: u64, has_zones: bool) -> Result<u
         ))),
         None => Ok(file_bytes),
     }
-}
-
-/// The zones: empty ones, or those in the backing file.
-pub(super) fn zones(geometry: Option<ZoneGeometry>, backing: Option<&Backing>) -> Result<Option<Zones>, Error> {
-    let Some(geometry) = geometry else {
-        return Ok(None);
-    };
-    let Some(backing) = backing else {
-        return Ok(Some(Zones::new(geometry)));
-    };
-    let wrong = |what: String| Error::Backing { path: backing.path().to_owned(), what };
-    let unreadable = |status: Status| wrong(format!("cannot be read: {status:?}"));
-    let table = backing.table().map_err(unreadable)?;
-    let zones = match table {
-        None => Ok(Zones::new(geometry)),
-        Some(table) => Zones::from_table(geometry, &table),
-    };
-    zones.map(Some).map_err(|error| wrong(error.to_string()))
 }

@@ -39,12 +39,19 @@ impl Backing {
             .truncate(false)
             .mode(0o600)
             .open(path)
-            .map_err(|error| wrong(format!("cannot be opened: {error}{}", remedy(&error))))?;
+            .map_err(|error| match status(&error) {
+                Status::ReadOnly => wrong(format!(
+                    "cannot be opened: {error}; expected a file that can be written, or a drive that is read only"
+                )),
+                _ => wrong(format!("cannot be opened: {error}")),
+            })?;
         let about = file.metadata().map_err(|error| wrong(error.to_string()))?;
         if !about.is_file() {
             return Err(wrong("is no regular file, expected one".into()));
         }
-        lock(&file, read_only).map_err(|error| match error {
+        let lock =
+            if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+        rustix::fs::flock(&file, lock).map_err(|error| match error {
             Errno::WOULDBLOCK => wrong("is served by another process; expected a file of its own".into()),
             error => wrong(format!("cannot be locked: {error}")),
         })?;
@@ -85,10 +92,6 @@ impl Backing {
     /// Whether it cannot be written.
     pub fn read_only(&self) -> bool {
         self.read_only
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The file, for the thread that syncs it.
@@ -187,21 +190,6 @@ pub fn status(error: &io::Error) -> Status {
         Some(Errno::ROFS | Errno::PERM | Errno::ACCESS) => Status::ReadOnly,
         _ => Status::Failed,
     }
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    if status(error) == Status::ReadOnly {
-        "; expected a file that can be written, or a drive that is read only"
-    } else {
-        ""
-    }
-}
-
-fn lock(file: &File, read_only: bool) -> Result<(), Errno> {
-    rustix::fs::flock(
-        file,
-        if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive },
-    )
 }
 
 fn sized(file: &File, is_bytes: u64, wanted_bytes: Option<u64>, read_only: bool) -> Result<u64, String> {

@@ -23,7 +23,7 @@ use bits::Bits;
 const UNIT_BYTES: u64 = 4096;
 
 pub struct Store {
-    present: Content,
+    pub present: Content,
     backing: Option<Backing>,
     /// Units in memory; without a backing file all are.
     loaded: Bits,
@@ -52,16 +52,6 @@ impl Store {
             dirty: BTreeSet::new(),
             size_bytes,
         })
-    }
-
-    /// Memory is granted in large pages; see [`Content::grant_large_pages`].
-    pub fn grant_large_pages(&mut self) {
-        self.present.grant_large_pages();
-    }
-
-    /// All memory is granted now; see [`Content::grant`].
-    pub fn grant(&mut self) -> Result<(), Error> {
-        self.present.grant()
     }
 
     pub fn backing(&self) -> Option<&Backing> {
@@ -134,20 +124,14 @@ impl Store {
 
     /// The present content of a range is durable: writes it to the backing file.
     pub fn write_back(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
-        let Some(backing) = &self.backing else {
-            return Ok(());
-        };
-        let bytes = &self.present.bytes()[offset_bytes as usize..][..length_bytes as usize];
-        let done = backing.write(offset_bytes, bytes);
+        let bytes = self.present(offset_bytes, length_bytes);
+        let done = self.backing.as_ref().map_or(Ok(()), |backing| backing.write(offset_bytes, bytes));
         self.track_dirty(offset_bytes, length_bytes, done)
     }
 
     /// Older content of a range is durable: writes it to the backing file.
     pub fn write_back_bytes(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
-        let Some(backing) = &self.backing else {
-            return Ok(());
-        };
-        let done = backing.write(offset_bytes, bytes);
+        let done = self.backing.as_ref().map_or(Ok(()), |backing| backing.write(offset_bytes, bytes));
         self.track_dirty(offset_bytes, bytes.len() as u64, done)
     }
 

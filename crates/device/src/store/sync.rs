@@ -46,13 +46,7 @@ impl Syncer {
     /// Waits until all that was written is durable, and ends the thread.
     pub fn finish(&mut self) -> Result<(), Status> {
         self.wanted.take().map(|wanted| wanted.send(LAST));
-        let mut ended = Err(Status::Failed);
-        while let Ok((ticket, of_ticket)) = self.done.recv() {
-            if ticket == LAST {
-                ended = of_ticket;
-            }
-        }
-        ended
+        self.done.iter().find(|(ticket, _)| *ticket == LAST).map_or(Err(Status::Failed), |(_, ended)| ended)
     }
 
     /// The next ticket whose sync has ended, and its result.
@@ -92,19 +86,10 @@ fn run(mut sync: impl FnMut() -> io::Result<()>, wants: &Receiver<u64>, tell: &S
 mod tests {
     use super::*;
 
-    /// The kernel tells of what it lost once.
-    fn loses_at_first() -> Syncer {
-        let mut calls = 0;
-        let sync = move || {
-            calls += 1;
-            if calls == 1 { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
-        };
-        Syncer::with(sync).expect("a thread")
-    }
-
     #[test]
     fn what_was_lost_once_is_told_ever_after_and_at_the_end() {
-        let mut syncer = loses_at_first();
+        let mut loss = Some(io::Error::from_raw_os_error(5)); // which the kernel tells once
+        let mut syncer = Syncer::with(move || loss.take().map_or(Ok(()), Err)).expect("a thread");
         for ticket in 1..4 {
             assert!(syncer.request(ticket));
             assert_eq!(syncer.done.recv(), Ok((ticket, Err(Status::Failed))));

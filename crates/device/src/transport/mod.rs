@@ -15,6 +15,7 @@ pub mod vfio_user;
 pub use open::{Entry, TRANSPORTS, memory_bytes, open};
 
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::command::{Answer, Command, Drive};
@@ -54,7 +55,7 @@ pub trait Transport {
     fn send(&mut self, drive: &dyn Drive) -> std::io::Result<bool>;
 
     /// Descriptors that become readable when there is something to do, for a drive that may sleep.
-    fn descriptors(&self, into: &mut Vec<std::os::fd::RawFd>);
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>);
 
     /// How long the drive may sleep at most, because there are commands of which no descriptor tells.
     fn longest_sleep(&self) -> Option<Duration> {
@@ -80,20 +81,12 @@ pub trait Transport {
     }
 
     /// A client that measures how long this transport takes by itself, where there is one.
-    fn probe(&self) -> Option<Box<dyn Probe>> {
+    fn probe(&self) -> Option<Probe> {
         None
     }
 }
 
-/// A client that measures a transport's least latency, in a thread of its own while the drive serves.
-pub trait Probe: Send {
-    /// Connects, reads at depth one for this time, and leaves. Returns the nanoseconds of each read. With `slow` answers
-    /// it waits for them as most clients do.
-    fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>>;
-}
-
-impl<F: FnMut(u64, bool) -> std::io::Result<Vec<u64>> + Send> Probe for F {
-    fn run(&mut self, for_ms: u64, slow: bool) -> std::io::Result<Vec<u64>> {
-        self(for_ms, slow)
-    }
-}
+/// A client that measures a transport's least latency, in a thread of its own while the drive serves: it connects, reads
+/// at depth one for so many milliseconds, and leaves. It returns the nanoseconds of each read. With `true` it waits for
+/// slow answers as most clients do.
+pub type Probe = Box<dyn FnMut(u64, bool) -> std::io::Result<Vec<u64>> + Send>;

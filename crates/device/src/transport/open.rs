@@ -7,7 +7,7 @@ use super::Transport;
 use super::fuse::Fuse;
 use super::nbd::{self, Certificates};
 use super::nvme_tcp::{self, Subsystem};
-use super::socket::{CONNECTION_BYTES, Endpoint, EndpointError, SHARED_BYTES, TLS_BYTES};
+use super::socket::{CONNECTION_BYTES, Endpoint, EndpointError, ListenError, SHARED_BYTES, TLS_BYTES};
 use super::vfio_user::{self, VfioUser};
 use crate::Error;
 use crate::namespace::FIRST;
@@ -33,21 +33,21 @@ pub const TRANSPORTS: &[Entry] = &[
         name: "nbd",
         form: "nbd:unix:PATH or nbd:tcp:ADDRESS:PORT, with ,tls=FOLDER as wanted",
         connections: nbd::USUAL_CONNECTIONS,
-        bytes: no_bytes,
+        bytes: || 0,
         open: open_nbd,
     },
     Entry {
         name: "nvme-tcp",
         form: "nvme-tcp:ADDRESS:PORT, with ,nqn=NAME, ,host=NAME, ,encryption=none and ,advertise=ADDRESS as wanted",
         connections: nvme_tcp::USUAL_CONNECTIONS,
-        bytes: no_bytes,
+        bytes: || 0,
         open: open_nvme_tcp,
     },
     Entry {
         name: "fuse",
         form: "fuse:PATH, with ,namespace=NUMBER as wanted",
         connections: 0,
-        bytes: no_bytes,
+        bytes: || 0,
         open: open_fuse,
     },
     Entry {
@@ -61,9 +61,8 @@ pub const TRANSPORTS: &[Entry] = &[
 
 /// Opens what is asked for.
 pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
-    let (_, place) = asked.split_once(':').unwrap_or((asked, ""));
     match entry(asked) {
-        Some(entry) => (entry.open)(number, place),
+        Some((entry, place)) => (entry.open)(number, place),
         None => Err(Error::Option {
             name: "transport",
             value: asked.to_owned(),
@@ -72,21 +71,17 @@ pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
     }
 }
 
-fn entry(asked: &str) -> Option<&'static Entry> {
-    let name = asked.split_once(':').map_or(asked, |(name, _)| name);
-    TRANSPORTS.iter().find(|entry| entry.name == name)
-}
-
-fn no_bytes() -> u64 {
-    0
+/// The transport that is asked for, and its place.
+fn entry(asked: &str) -> Option<(&'static Entry, &str)> {
+    let (name, place) = asked.split_once(':').unwrap_or((asked, ""));
+    Some((TRANSPORTS.iter().find(|entry| entry.name == name)?, place))
 }
 
 /// Memory that the connections of what is asked for take at most, in bytes: each its own, and what all share.
 pub fn memory_bytes(asked: &[String]) -> u64 {
-    let entries = asked.iter().filter_map(|one| Some((one, entry(one)?)));
     let (mut connections_bytes, mut others_bytes) = (0, 0);
-    for (one, entry) in entries {
-        let is_encrypted = entry.name == "nbd" && !keyed(one, &NBD_KEYS).1.is_empty();
+    for (entry, place) in asked.iter().filter_map(|one| entry(one)) {
+        let is_encrypted = entry.name == "nbd" && keyed(place, NBD_KEYS).len() > 1;
         let tls_bytes = if is_encrypted { TLS_BYTES } else { 0 };
         connections_bytes += entry.connections as u64 * (CONNECTION_BYTES + tls_bytes);
         others_bytes += (entry.bytes)();
@@ -112,91 +107,85 @@ fn endpoint(place: &str, protected: bool, remedy: &str) -> Result<Endpoint, Erro
     if protected { Ok(endpoint) } else { endpoint.local().map_err(wrong) }
 }
 
-/// Keys behind the place of NBD.
-const NBD_KEYS: [&str; 1] = [",tls="];
-
-fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
-    let (place, settings) = keyed(place, &NBD_KEYS);
-    let folder = only("tls", values(&settings, NBD_KEYS[0]), "one folder")?;
-    let remedy = ",tls=FOLDER with certificates: nothing protects the drive from other machines";
-    let at = endpoint(place, folder.is_some(), remedy)?;
-    let certificates = folder.map(|folder| Certificates::read(Path::new(folder)));
-    let export = nbd::Export { certificates: certificates.transpose()?, ..nbd::Export::default() };
-    let server = nbd::serve(export, number, &at)
-        .map_err(|error| Error::system("cannot serve NBD", std::io::Error::other(error)))?;
-    Ok(Box::new(server))
+fn served<T: Transport + 'static>(what: &str, bound: Result<T, ListenError>) -> Result<Box<dyn Transport>, Error> {
+    match bound {
+        Ok(transport) => Ok(Box::new(transport)),
+        Err(error) => Err(Error::system(format!("cannot serve {what}"), std::io::Error::other(error))),
+    }
 }
 
-/// Keys behind the place of NVMe over TCP.
-const NVME_KEYS: [&str; 5] = [",nqn=", ",host=", ",advertise=", ",secrets=", ",encryption="];
+/// Keys behind the place of NBD.
+const NBD_KEYS: &[&str] = &["tls"];
+
+fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
+    let settings = keyed(place, NBD_KEYS);
+    let folder = only("tls", &settings, "one folder")?;
+    let remedy = ",tls=FOLDER with certificates: nothing protects the drive from other machines";
+    let at = endpoint(settings[0].1, folder.is_some(), remedy)?;
+    let certificates = folder.map(|folder| Certificates::read(Path::new(folder)));
+    let export = nbd::Export { certificates: certificates.transpose()?, ..nbd::Export::default() };
+    served("NBD", nbd::serve(export, number, &at))
+}
 
 fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
-    let (place, settings) = keyed(place, &NVME_KEYS);
-    let of = |at: usize| values(&settings, NVME_KEYS[at]);
-    let mut subsystem = match only("nqn", of(0), "one name of the subsystem")? {
+    let settings = keyed(place, &["nqn", "host", "advertise", "secrets", "encryption"]);
+    let mut subsystem = match only("nqn", &settings, "one name of the subsystem")? {
         None => Subsystem::unnamed(),
         Some(name) => Subsystem::new(name)?,
     };
-    for host in of(1) {
+    for host in values("host", &settings) {
         subsystem.allow(host)?;
     }
     let wanted = "one address, such as 192.0.2.1 or 192.0.2.1:4420";
-    if let Some(text) = only("advertise", of(2), wanted)? {
+    if let Some(text) = only("advertise", &settings, wanted)? {
         // Without a port it is the one that is listened at.
         let address = text.parse().map(|address| SocketAddr::new(address, 0));
         let address = address.or_else(|_| text.parse::<SocketAddr>());
         subsystem.address = Some(address.map_err(|_| Error::option("advertise", text, wanted))?);
     }
-    if let Some(file) = of(3).next() {
+    if let Some(file) = values("secrets", &settings).next() {
         let wanted =
             "no secrets: NVMe over TCP is without authentication; use a tunnel to loopback (ssh -L, WireGuard)";
         return Err(Error::option("secrets", file, wanted));
     }
     let wanted = "none: data on NVMe over TCP are never encrypted";
-    let in_the_clear = match only("encryption", of(4), wanted)? {
+    let in_the_clear = match only("encryption", &settings, wanted)? {
         None => false,
         Some("none") => true,
         Some(other) => return Err(Error::option("encryption", other, wanted)),
     };
     let remedy = ",encryption=none: any host that reaches the address then reads and writes the drive";
-    let at = endpoint(place, in_the_clear, remedy)?;
-    let server = nvme_tcp::serve(subsystem, number, &at)
-        .map_err(|error| Error::system("cannot serve NVMe over TCP", std::io::Error::other(error)))?;
-    Ok(Box::new(server))
+    let at = endpoint(settings[0].1, in_the_clear, remedy)?;
+    served("NVMe over TCP", nvme_tcp::serve(subsystem, number, &at))
 }
 
-/// The place before the first key, and each key with its value. A value may contain commas: it
-/// ends where the next key begins.
-fn keyed<'a>(text: &'a str, keys: &[&'static str]) -> (&'a str, Vec<(&'static str, &'a str)>) {
+/// Each key with its value; the first, without a name, is the place before them. A value may contain commas: it ends
+/// where the next key begins.
+fn keyed<'a>(text: &'a str, keys: &[&'static str]) -> Vec<(&'static str, &'a str)> {
     let next = |text: &str| {
-        let places = keys.iter().filter_map(|&key| Some((text.find(key)?, key)));
+        let places = keys.iter().filter_map(|&key| Some((text.find(&format!(",{key}="))?, key)));
         places.min()
     };
-    let (mut settings, mut rest, mut key) = (Vec::new(), text, None);
-    loop {
-        let found = next(rest);
-        let value = found.map_or(rest, |(at, _)| &rest[..at]);
-        settings.extend(key.map(|key| (key, value)));
-        let Some((at, of)) = found else { break };
-        (key, rest) = (Some(of), &rest[at + of.len()..]);
+    let (mut settings, mut key, mut rest) = (Vec::new(), "", text);
+    while let Some((at, of)) = next(rest) {
+        settings.push((key, &rest[..at]));
+        (key, rest) = (of, &rest[at + of.len() + 2..]);
     }
-    let place = next(text).map_or(text, |(at, _)| &text[..at]);
-    (place, settings)
+    settings.push((key, rest));
+    settings
 }
 
 /// The values of a key.
-fn values<'a>(settings: &[(&'static str, &'a str)], key: &'static str) -> impl Iterator<Item = &'a str> {
-    let settings = settings.iter();
-    settings.filter_map(move |&(of, value)| (of == key).then_some(value))
+fn values<'a>(key: &'static str, settings: &[(&'static str, &'a str)]) -> impl Iterator<Item = &'a str> {
+    settings.iter().filter_map(move |&(of, value)| (of == key).then_some(value))
 }
 
 /// The value of a key that may be given once.
-fn only<'a>(name: &'static str, values: impl Iterator<Item = &'a str>, wanted: &str) -> Result<Option<&'a str>, Error> {
-    let values: Vec<&str> = values.collect();
-    match values[..] {
+fn only<'a>(key: &'static str, settings: &[(&'static str, &'a str)], wanted: &str) -> Result<Option<&'a str>, Error> {
+    match values(key, settings).collect::<Vec<_>>()[..] {
         [] => Ok(None),
         [value] => Ok(Some(value)),
-        _ => Err(Error::option(name, values.join(" and ").as_str(), wanted)),
+        ref all => Err(Error::option(key, all.join(" and ").as_str(), wanted)),
     }
 }
 
@@ -219,7 +208,5 @@ fn open_vfio_user(number: u32, place: &str) -> Result<Box<dyn Transport>, Error>
         let wanted = "vfio-user:PATH, such as vfio-user:drive/cntrl";
         return Err(Error::option("transport", "vfio-user:", wanted));
     }
-    let server = VfioUser::bind(number, Path::new(place))
-        .map_err(|error| Error::system("cannot serve vfio-user", std::io::Error::other(error)))?;
-    Ok(Box::new(server))
+    served("vfio-user", VfioUser::bind(number, Path::new(place)))
 }

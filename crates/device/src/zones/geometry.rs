@@ -87,18 +87,3 @@ impl ZoneGeometry {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_more_than_a_size_there_are_no_limits() {
-        let zone_bytes = 1 << 20;
-        let options = ZoneOptions { zone_bytes, ..ZoneOptions::default() };
-        let geometry = ZoneGeometry::new(&options, 16 << 20, 512, 4096, 1 << 20).expect("zones");
-        assert_eq!((geometry.count, geometry.capacity_bytes), (16, zone_bytes));
-        assert_eq!((geometry.most_open, geometry.most_active), (16, 16));
-        assert_eq!(geometry.append_bytes, 1 << 20);
-    }
-}

@@ -118,7 +118,8 @@ pub struct Zones {
     open: u32,
     active: u32,
     writes: u64,
-    resets: u64,
+    /// Zone resets since the counters were reset.
+    pub resets: u64,
     /// Zones that changed their state by themselves, in the order in which they did. A zone does that once at most:
     /// only a host's command changes one that can only be read.
     changed: Vec<u32>,
@@ -188,29 +189,19 @@ impl Zones {
         counts
     }
 
-    /// Counts resets from 0 again.
-    pub fn reset_counts(&mut self) {
-        self.resets = 0;
-    }
-
     /// Whether a range can be read: no zone of it is offline. Reads may cross the boundaries of zones.
     pub fn check_read(&self, range: Range<u64>) -> Result<(), ZoneError> {
-        if self.of(range).iter().any(|zone| zone.state == ZoneState::Offline) {
-            return Err(ZoneError::Offline);
-        }
-        Ok(())
+        let is_offline = self.of(range).iter().any(|zone| zone.state == ZoneState::Offline);
+        if is_offline { Err(ZoneError::Offline) } else { Ok(()) }
     }
 
     /// Whether a range can be deallocated. That moves no write pointer.
     pub fn check_deallocate(&self, range: Range<u64>) -> Result<(), ZoneError> {
-        for zone in self.of(range) {
-            match zone.state {
-                ZoneState::ReadOnly => return Err(ZoneError::ReadOnly),
-                ZoneState::Offline => return Err(ZoneError::Offline),
-                _ => {}
-            }
-        }
-        Ok(())
+        self.of(range).iter().try_for_each(|zone| match zone.state {
+            ZoneState::ReadOnly => Err(ZoneError::ReadOnly),
+            ZoneState::Offline => Err(ZoneError::Offline),
+            _ => Ok(()),
+        })
     }
 
     /// Where an append to the zone that begins at an address is written.
@@ -266,15 +257,11 @@ impl Zones {
     pub fn manage(&mut self, action: ZoneAction, start_bytes: Option<u64>) -> Result<Vec<Range<u64>>, ZoneError> {
         if let Some(start_bytes) = start_bytes {
             let number = self.number(start_bytes);
-            if self.start_bytes(number) != start_bytes || number as usize >= self.all.len() {
-                return Err(ZoneError::NotAZone);
-            }
-            return self.act(action, number).map(Vec::from_iter);
+            let is_zone = self.start_bytes(number) == start_bytes && number < self.geometry.count;
+            return if is_zone { self.act(action, number).map(Vec::from_iter) } else { Err(ZoneError::NotAZone) };
         }
-        let concerned: Vec<u32> = (0..)
-            .zip(&self.all)
-            .filter_map(|(number, zone)| is_selected(action, zone.state).then_some(number))
-            .collect();
+        let concerned = (0..).zip(&self.all).filter(|(_, zone)| is_selected(action, zone.state));
+        let concerned: Vec<u32> = concerned.map(|(number, _)| number).collect();
         if action == ZoneAction::Open && self.open as usize + concerned.len() > self.geometry.most_open as usize {
             return Err(ZoneError::TooManyOpen);
         }
@@ -314,15 +301,12 @@ impl Zones {
         Ok((!held.is_empty()).then_some(held))
     }
 
-    /// A zone has come to the end of its life: from now on it can only be read. Whether that is new.
-    pub fn wear_out(&mut self, number: u32) -> bool {
-        let state = self.all[number as usize].state;
-        if matches!(state, ZoneState::ReadOnly | ZoneState::Offline) {
-            return false;
+    /// A zone has come to the end of its life: from now on it can only be read.
+    pub fn wear_out(&mut self, number: u32) {
+        if !matches!(self.all[number as usize].state, ZoneState::ReadOnly | ZoneState::Offline) {
+            self.set(number, ZoneState::ReadOnly);
+            self.changed.push(number);
         }
-        self.set(number, ZoneState::ReadOnly);
-        self.changed.push(number);
-        true
     }
 
     /// Zones that changed their state by themselves, all since the drive was started. Later ones are appended.
@@ -353,16 +337,9 @@ impl Zones {
             }
         }
         // More zones may have lost their ends than can be active: the controller finishes those written first.
-        self.finish_surplus();
-    }
-
-    /// Finishes active zones until they are as many as can be: those that were written least recently.
-    fn finish_surplus(&mut self) {
-        while self.active > self.geometry.most_active {
-            let active = (0..).zip(&self.all).filter(|(_, zone)| zone.state.is_active());
-            let Some((number, _)) = active.min_by_key(|(_, zone)| zone.written_at) else {
-                return;
-            };
+        while let Some(number) =
+            self.least_recent(ZoneState::is_active).filter(|_| self.active > self.geometry.most_active)
+        {
             self.set(number, ZoneState::Full);
         }
     }
@@ -380,25 +357,23 @@ impl Zones {
         if !state.is_active() && self.active >= self.geometry.most_active {
             return Err(ZoneError::TooManyActive);
         }
-        if self.open < self.geometry.most_open || self.least_recent().is_some() {
-            return Ok(());
-        }
-        Err(ZoneError::TooManyOpen)
+        let is_room = self.open < self.geometry.most_open || self.least_recent(is_implicit).is_some();
+        if is_room { Ok(()) } else { Err(ZoneError::TooManyOpen) }
     }
 
     /// Closes the implicitly opened zone that was written least recently, if there is no resource left.
     fn make_room(&mut self) {
-        if self.open < self.geometry.most_open {
-            return;
-        }
-        if let Some(number) = self.least_recent() {
-            self.set(number, ZoneState::Closed);
+        if self.open >= self.geometry.most_open {
+            if let Some(number) = self.least_recent(is_implicit) {
+                self.set(number, ZoneState::Closed);
+            }
         }
     }
 
-    fn least_recent(&self) -> Option<u32> {
-        let implicit = (0..).zip(&self.all).filter(|(_, zone)| zone.state == ZoneState::ImplicitlyOpened);
-        implicit.min_by_key(|(_, zone)| zone.written_at).map(|(number, _)| number)
+    /// The zone that was written least recently, of those in certain states.
+    fn least_recent(&self, is_wanted: impl Fn(ZoneState) -> bool) -> Option<u32> {
+        let wanted = (0..).zip(&self.all).filter(|(_, zone)| is_wanted(zone.state));
+        wanted.min_by_key(|(_, zone)| zone.written_at).map(|(number, _)| number)
     }
 
     fn set(&mut self, number: u32, state: ZoneState) {
@@ -407,6 +382,10 @@ impl Zones {
         self.open = self.open + u32::from(state.is_open()) - u32::from(before.is_open());
         self.active = self.active + u32::from(state.is_active()) - u32::from(before.is_active());
     }
+}
+
+fn is_implicit(state: ZoneState) -> bool {
+    state == ZoneState::ImplicitlyOpened
 }
 
 fn takes_writes(state: ZoneState) -> Result<(), ZoneError> {

@@ -58,6 +58,13 @@ fn take_step(zones: &mut Zones, step: &Step) -> Result<(), ZoneError> {
 }
 
 #[test]
+fn without_more_than_a_size_there_are_no_limits() {
+    let options = ZoneOptions { zone_bytes: ZONE, ..ZoneOptions::default() };
+    let all = ZoneGeometry { capacity_bytes: ZONE, ..geometry(16, 16, 16) };
+    assert_eq!(ZoneGeometry::new(&options, 16 * ZONE, 512, 4096, 1 << 20).unwrap(), all);
+}
+
+#[test]
 #[allow(clippy::single_range_in_vec_init)] // ranges are what is discarded
 fn a_reset_says_what_is_to_be_discarded() {
     let mut zones = zones();
@@ -72,25 +79,6 @@ fn a_reset_says_what_is_to_be_discarded() {
     assert_eq!(zones.manage(Action::Reset, Some(512)), Err(ZoneError::NotAZone));
     assert_eq!(zones.append_at(512, 4096), Err(ZoneError::NotAZone));
     assert_eq!(zones.counts().resets, 4);
-}
-
-#[test]
-fn a_worn_zone_can_be_read_until_it_is_given_up() {
-    let mut zones = zones();
-    write(&mut zones, 0, 512).unwrap();
-    assert!(zones.wear_out(0) && !zones.wear_out(0));
-    assert_eq!(zones.changed(), [0]);
-    assert_eq!(write(&mut zones, 512, 512), Err(ZoneError::ReadOnly));
-    assert_eq!(zones.check_deallocate(0..512), Err(ZoneError::ReadOnly));
-    assert_eq!(zones.check_read(0..2 * ZONE), Ok(()));
-    for action in [Action::Open, Action::Close, Action::Finish, Action::Reset] {
-        assert_eq!(zones.manage(action, Some(0)), Err(ZoneError::InvalidTransition));
-    }
-    assert_eq!(zones.manage(Action::Offline, Some(ZONE)), Err(ZoneError::InvalidTransition));
-    assert_eq!(zones.manage(Action::Offline, Some(0)), Ok(vec![]));
-    assert_eq!(zones.check_read(512..1024), Err(ZoneError::Offline));
-    assert_eq!(zones.check_read(ZONE..2 * ZONE), Ok(()));
-    assert_eq!(write(&mut zones, 512, 512), Err(ZoneError::Offline));
 }
 
 #[test]
@@ -307,6 +295,11 @@ proptest! {
             prop_assert_eq!(states(&zones), &plain.state[..]);
             for (start, (zone, blocks)) in (0..).step_by(ZONE as usize).zip(zones.all().iter().zip(&plain.written)) {
                 prop_assert_eq!(zone.write_pointer_bytes, start + blocks * 4096);
+                let is_gone = [State::ReadOnly, State::Offline].contains(&zone.state);
+                prop_assert_eq!(zones.check_read(start..start + ZONE).is_err(), zone.state == State::Offline);
+                prop_assert_eq!(zones.check_deallocate(start..start + ZONE).is_err(), is_gone);
+                let changed = zones.changed().iter().filter(|&&number| zones.start_bytes(number) == start).count();
+                prop_assert_eq!(changed, usize::from(is_gone));
             }
             let counts = (zones.open as usize, zones.active as usize);
             prop_assert_eq!(counts, (plain.many(&OPEN), plain.many(&ACTIVE)));

@@ -43,7 +43,7 @@ fn what_was_written_is_there_after_a_clean_end() {
         drop(bench);
         assert_eq!(read(&path), content);
         let mut again = Bench::backed(&setup, &path);
-        again.submit(Op::Read, 0, setup.size_bytes(), false, &[]);
+        again.ask(Op::Read, 0, setup.size_bytes());
         again.settle();
         assert_eq!(again.content(), content);
     }
@@ -72,14 +72,19 @@ fn a_new_file_is_sparse_and_private_and_trims_make_holes() {
     let about = fs::metadata(&path).expect("a file");
     assert_eq!(about.len(), 16 << 20);
     assert_eq!(about.permissions().mode() & 0o777, 0o600);
-    assert!(about.blocks() < 64);
+    assert!(blocks(&path) < 64);
     bench.write(0, &vec![1; 1 << 20]);
     bench.flush();
     bench.settle();
-    assert!(fs::metadata(&path).expect("a file").blocks() >= 2048);
+    assert!(blocks(&path) >= 2048);
     bench.ask(Op::Trim, 0, 1 << 20);
     bench.settle();
-    assert!(fs::metadata(&path).expect("a file").blocks() < 64);
+    assert!(blocks(&path) < 64);
+}
+
+/// Blocks of 512 bytes that the file takes.
+fn blocks(path: &Path) -> u64 {
+    fs::metadata(path).expect("a file").blocks()
 }
 
 fn refusal(path: &Path, size_bytes: Option<u64>, read_only: bool) -> String {
@@ -91,8 +96,7 @@ fn one_server_at_a_time_has_the_file() {
     let (_folder, path) = place();
     let first = Backing::open(&path, Some(65536), 0, false).expect("a file");
     for read_only in [false, true] {
-        let error = refusal(&path, None, read_only);
-        assert!(error.contains("served by another process"), "{error}");
+        assert!(refusal(&path, None, read_only).contains("served by another process"));
     }
     drop(first);
     let readers = [0; 2].map(|_| Backing::open(&path, None, 0, true).expect("readers"));
@@ -123,8 +127,7 @@ fn a_drive_over_a_file_that_is_only_read_refuses_writes() {
     bench.ask(Op::Trim, 0, 512);
     bench.ask(Op::Read, 0, 512);
     bench.flush();
-    let (refused, done) = (Status::ReadOnly, Status::Done);
-    assert_eq!(bench.statuses(), [refused, refused, done, done]);
+    assert_eq!(bench.statuses(), [Status::ReadOnly, Status::ReadOnly, Status::Done, Status::Done]);
     assert_eq!(bench.content()[..512], [5; 512]);
 }
 
@@ -161,12 +164,13 @@ fn a_file_that_takes_no_more_is_a_full_drive() {
         let file = File::create(folder.path().join(format!("{model}-{policy}"))).expect("a file");
         file.set_len(setup(model, policy).size_bytes()).expect("a sparse file");
     }
-    let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
-    let this = "backing_file::a_file_that_takes_no_more_is_a_full_drive";
-    let mut shell = Command::new("sh");
-    shell.args(["-c", script]).env(CHILD, folder.path());
-    shell.arg(std::env::current_exe().expect("this program"));
-    let output = shell.args(["--exact", this]).output().expect("a shell");
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "backing_file::a_file_that_takes_no_more_is_a_full_drive"])
+        .env(CHILD, folder.path())
+        .output()
+        .expect("a shell");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("1 passed"), "{text}");
@@ -175,8 +179,7 @@ fn a_file_that_takes_no_more_is_a_full_drive() {
 /// A write that the drive may lose is answered; the flush is what has to tell.
 fn says_that_it_is_full(bench: &mut Bench, policy: &str) {
     let mut statuses = bench.statuses();
-    let is_told = statuses.contains(&Status::NoSpace);
-    assert_eq!(is_told, policy == "none", "{policy}");
+    assert_eq!(statuses.contains(&Status::NoSpace), policy == "none", "{policy}");
     bench.flush();
     statuses.extend(bench.statuses());
     assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");
@@ -200,13 +203,6 @@ fn fill(folder: &Path) {
 /// A file system of one MiB, gone when this is dropped.
 struct Small<'a>(&'a Path);
 
-impl<'a> Small<'a> {
-    fn mount(at: &'a Path) -> Option<Self> {
-        rustix::mount::mount("ioassay-test", at, "tmpfs", rustix::mount::MountFlags::empty(), c"size=1m").ok()?;
-        Some(Self(at))
-    }
-}
-
 impl Drop for Small<'_> {
     fn drop(&mut self) {
         let _ = rustix::mount::unmount(self.0, rustix::mount::UnmountFlags::DETACH);
@@ -216,10 +212,12 @@ impl Drop for Small<'_> {
 #[test]
 fn a_full_disk_is_a_full_drive_until_there_is_room() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(small) = Small::mount(folder.path()) else {
+    let flags = rustix::mount::MountFlags::empty();
+    if rustix::mount::mount("ioassay-test", folder.path(), "tmpfs", flags, c"size=1m").is_err() {
         eprintln!("skipped: only root can mount a file system");
         return;
-    };
+    }
+    let small = Small(folder.path());
     for (model, policy) in POLICIES {
         let (path, other) = (small.0.join("backing"), small.0.join("other"));
         let mut bench = Bench::backed(&setup(model, policy), &path);
@@ -250,8 +248,7 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
         page = (page * 5 + 3) % setup.pages;
         bench.write(page * PAGE, &[page as u8; PAGE as usize]);
         let flush = bench.flush();
-        let answers = bench.settle();
-        let flushed = answers.iter().find(|one| one.command.tag.command == flush);
+        let flushed = bench.settle().into_iter().find(|one| one.command.tag.command == flush);
         assert_eq!(flushed.expect("an answer").status, Status::Done);
     }
     bench.drive.finish().expect("a file that takes all");
@@ -262,12 +259,9 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
 
 /// A write of `wx` at byte 5 and a hole of 9 bytes at 1 to a drive that was never read.
 fn change(bench: &mut Bench) {
-    let mut session = FuseSession::new(0, (0, 0));
-    let requests =
-        [request(WRITE, 0, &transfer(4096 + 5, 2, 0, b"wx")), request(FALLOCATE, 0, &allocation(8192 + 1, 9, 1 | 2))];
-    let mut out = Vec::new();
-    for one in &requests {
-        session.received(one, &mut bench.drive, &mut out);
+    let (mut session, mut out) = (FuseSession::new(0, (0, 0)), Vec::new());
+    for (opcode, body) in [(WRITE, transfer(4096 + 5, 2, 0, b"wx")), (FALLOCATE, allocation(8192 + 1, 9, 1 | 2))] {
+        session.received(&request(opcode, 0, &body), &mut bench.drive, &mut out);
     }
     assert!(out.is_empty());
     for one in bench.settle() {

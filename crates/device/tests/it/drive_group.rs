@@ -1,87 +1,42 @@
 //! Several drives, and several namespaces, served from their options to their end.
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::served::{Reach, changed, read, read_of, small_drive, trim_of, write};
+use crate::served::{Reach, ServedDrive, check_left, options, read, read_of, spawn, stop, trim_of, write};
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
-use ioassay_device::client::nvme_tcp::{Admin, Queue, Settings};
+use ioassay_device::client::nvme_tcp::Settings;
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::server::{Options, Ready, Summary, serve_group};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-type Ended = Result<Vec<Result<Summary, Error>>, Error>;
-
 struct Group {
-    thread: JoinHandle<Ended>,
+    thread: JoinHandle<Result<Vec<Result<Summary, Error>>, Error>>,
     ready: Vec<Ready>,
-    folder: tempfile::TempDir,
+    folder: TempDir,
 }
 
 impl Group {
     fn start(drives: &[Value]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let options = options(folder.path(), drives);
-        let (tell, told) = channel();
-        let thread = std::thread::spawn(move || {
-            serve_group(&options, |ready| {
-                tell.send(ready.to_vec()).expect("a listener");
-            })
-        });
-        let ready = told.recv().expect("drives that start");
+        let options = all_options(&folder, drives);
+        let (thread, ready) = spawn(move |tell| serve_group(&options, |ready| tell(ready.to_vec())));
         Self { thread, ready, folder }
-    }
-
-    /// An admin queue of the drive's subsystem, and an I/O queue of each of these namespaces.
-    fn host(&self, drive: usize, namespaces: &[u32]) -> (Admin, Vec<Queue>) {
-        let (at, name) = self.ready[drive].subsystem();
-        let mut admin = Admin::connect(&at, name, &Settings::default()).expect("a host");
-        admin.enable().expect("a controller");
-        admin.ask_for_queues(4).expect("queues");
-        let queues = (1..).zip(namespaces).map(|(number, &id)| admin.queue_of(number, id).expect("a queue"));
-        let queues = queues.collect();
-        (admin, queues)
-    }
-
-    /// Stops the only drive, and all ends.
-    fn finish(self) {
-        self.stop(0);
-        self.end();
-    }
-
-    /// Stops a drive; when this returns, it has ended.
-    fn stop(&self, drive: usize) {
-        let ready = &self.ready[drive];
-        assert_eq!(ready.ask(&json!({"request": "stop"})), json!({"ok": true}));
-        while UnixStream::connect(ready.socket()).is_ok() {
-            std::thread::yield_now();
-        }
     }
 
     fn end(self) -> Vec<Result<Summary, Error>> {
         let ended = self.thread.join().expect("no panic").expect("a clean end");
-        let left = std::fs::read_dir(self.folder.path()).expect("a folder");
-        for entry in left {
-            let name = entry.expect("an entry").file_name();
-            assert!(!name.to_string_lossy().contains('.'), "{name:?} is left");
-        }
+        check_left(&self.folder);
         ended
     }
 }
 
-fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
-    let options = drives.iter().enumerate().map(|(number, changes)| {
-        let mut options = small_drive();
-        options["transports"] = json!([format!("nbd:unix:{}/{number}.sock", folder.display()), "nvme-tcp:127.0.0.1:0"]);
-        options["stats_socket"] = json!(folder.join(format!("{number}.stats")));
-        changed(options, changes)
-    });
-    options.collect()
+fn all_options(folder: &TempDir, drives: &[Value]) -> Vec<Options> {
+    let numbered = drives.iter().enumerate();
+    numbered.map(|(number, changes)| options(folder.path(), &number.to_string(), changes)).collect()
 }
 
 // Several drives
@@ -90,24 +45,23 @@ fn options(folder: &Path, drives: &[Value]) -> Vec<Options> {
 fn one_drive_stops_and_the_others_go_on() {
     let (smaller, at_once) = (json!({"size_bytes": 8 * MIB}), json!({"model": "none"}));
     let group = Group::start(&[json!({}), smaller, at_once]);
-    let sizes: Vec<u64> = group.ready.iter().map(|ready| ready.size_bytes).collect();
-    assert_eq!(sizes, [16 * MIB, 8 * MIB, 16 * MIB]);
+    assert!(group.ready.iter().map(|ready| ready.size_bytes).eq([16 * MIB, 8 * MIB, 16 * MIB]));
     let mut clients: Vec<Client> = (0..3).map(|drive| group.ready[drive].client("")).collect();
     for (client, value) in clients.iter_mut().zip(1..) {
         write(client, 7, value);
     }
-    group.stop(1);
+    stop(&group.ready[1]);
     assert!(!group.folder.path().join("1.sock").exists());
     assert!(clients[1].call(Request::Flush).is_err());
     for (drive, value) in [(0, 1), (2, 3)] {
         assert_eq!(read(&mut clients[drive], 7), value);
         assert_eq!(read(&mut group.ready[drive].client(""), 7), value);
     }
-    group.stop(0);
+    stop(&group.ready[0]);
     assert_eq!(read(&mut clients[2], 7), 3);
-    group.stop(2);
+    stop(&group.ready[2]);
     for ended in group.end() {
-        assert_eq!(ended.expect("a summary").report.counters.writes.commands, 1);
+        assert_eq!(ended.expect("a summary").report.counters.blocks.writes.counters.commands, 1);
     }
 }
 
@@ -136,9 +90,8 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
     });
     for drive in 0..2 {
         let writes = &group.ready[drive].statistics()["writes"];
-        assert_eq!(writes["commands"], 400);
-        assert_eq!(writes["errors"], 0);
-        group.stop(drive);
+        assert_eq!((&writes["commands"], &writes["errors"]), (&json!(400), &json!(0)));
+        stop(&group.ready[drive]);
     }
     group.end();
 }
@@ -146,13 +99,10 @@ fn drives_are_loaded_at_once_and_a_client_that_vanishes_harms_none() {
 #[test]
 fn one_drive_that_cannot_be_served_refuses_all_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("backing");
-    let place = folder.path().display().to_string();
     for row in include_str!("wrong_second_drives.tsv").lines().skip(1) {
         let (second, wanted) = row.split_once('\t').expect("a row");
-        let second = second.replace("FOLDER", &place);
-        let second = serde_json::from_str(&second).expect("JSON");
-        let options = options(folder.path(), &[json!({"backing_file": file, "pin": 0}), second]);
+        let second = serde_json::from_str(second).expect("JSON");
+        let options = all_options(&folder, &[json!({"backing_file": "FOLDER/backing", "pin": 0}), second]);
         let said = serve_group(&options, |_| panic!("they are served")).expect_err("an error").to_string();
         assert!(said.contains(wanted), "{said}");
         for name in ["0.sock", "0.stats", "1.sock", "1.stats"] {
@@ -170,7 +120,7 @@ fn memory_of_one_drive_is_what_the_others_leave() {
         let drive = json!({"available_bytes": available_bytes, "transports": []});
         let with_nbd = json!({"available_bytes": available_bytes});
         // The last is refused, but not for its memory.
-        let options = options(folder.path(), &[with_nbd.clone(), with_nbd, drive]);
+        let options = all_options(&folder, &[with_nbd.clone(), with_nbd, drive]);
         serve_group(&options, |_| panic!("they are served")).expect_err("an error")
     };
     let small = 16 * MIB + 16 * MIB / 20;
@@ -192,13 +142,13 @@ fn divided() -> Value {
 
 #[test]
 fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
-    let group = Group::start(&[divided()]);
-    let (mut admin, mut queues) = group.host(0, &[1, 2, 3]);
+    let drive = ServedDrive::start(&divided());
+    let (mut admin, mut queues) = drive.host(&Settings::default(), [1, 2, 3]);
     let listed = admin.identify(2, 0).expect("a list");
     assert_eq!([0, 4, 8, 12].map(|at| listed[at]), [1, 2, 3, 0]);
     let controller = admin.identify(1, 0).expect("a controller");
     assert_eq!(controller[296..304], MIB.to_le_bytes()); // what belongs to none
-    let mut clients = ["drive", "drive-2", "drive-3"].map(|name| group.ready[0].client(name));
+    let mut clients = ["drive", "drive-2", "drive-3"].map(|name| drive.client(name));
     let sizes: Vec<u64> = clients.iter().map(Initiator::size_bytes).collect();
     assert_eq!(sizes, [4 * MIB, 2 * MIB, MIB]);
     for (number, (queue, client)) in queues.iter_mut().zip(&mut clients).enumerate() {
@@ -215,26 +165,25 @@ fn namespaces_have_content_of_their_own_whichever_way_they_are_reached() {
         assert!(client.call(beyond).is_err());
         assert!(queue.call(beyond).is_err());
     }
-    let trim = trim_of(0, 2 * MIB as u32);
-    clients[1].call(trim).expect("a trim");
+    clients[1].call(trim_of(0, 2 * MIB as u32)).expect("a trim");
     let pairs = queues.iter_mut().zip(&mut clients).zip(&sizes);
     let ends = pairs.map(|((queue, client), size)| [read(queue, 0), read(client, size / 4096 - 1)]);
     assert_eq!(ends.collect::<Vec<_>>(), [[10, 20], [0, 0], [12, 22]]);
     drop((admin, queues, clients));
-    group.finish();
+    drive.stop();
 }
 
 #[test]
 fn commands_are_counted_by_namespace() {
-    let group = Group::start(&[divided()]);
-    let mut third = group.ready[0].client("drive-3");
-    let mut second = group.ready[0].client("drive-2");
+    let drive = ServedDrive::start(&divided());
+    let mut third = drive.client("drive-3");
+    let mut second = drive.client("drive-2");
     for step in 0..5 {
         write(&mut third, step, 1);
     }
     read(&mut second, 1);
     second.call(Request::Flush).expect("a flush");
-    let stats = group.ready[0].statistics();
+    let stats = drive.statistics();
     let none = json!({"commands": 0, "bytes": 0, "errors": 0});
     let of = |id: u32, size_bytes: u64, reads: u64, writes: u64| {
         let some = |commands: u64| match commands {
@@ -244,62 +193,59 @@ fn commands_are_counted_by_namespace() {
         json!({"id": id, "size_bytes": size_bytes, "reads": some(reads), "writes": some(writes), "trims": none})
     };
     assert_eq!(stats["namespaces"], json!([of(1, 4 * MIB, 0, 0), of(2, 2 * MIB, 1, 0), of(3, MIB, 0, 5)]));
-    group.ready[0].ask(&json!({"request": "reset-stats"}));
-    assert_eq!(group.ready[0].statistics()["namespaces"][2], of(3, MIB, 0, 0));
-    group.finish();
+    drive.ask(&json!({"request": "reset-stats"}));
+    assert_eq!(drive.statistics()["namespaces"][2], of(3, MIB, 0, 0));
+    drive.stop();
 }
 
 #[test]
 fn a_fault_of_a_namespace_strikes_no_other() {
     let mut options = divided();
-    options["faults"] = json!([
-        {"kind": "read-error", "namespace": 2, "offset_bytes": 4096, "length_bytes": 4096}
-    ]);
-    let group = Group::start(&[options]);
-    let (_admin, mut queues) = group.host(0, &[1, 2, 3]);
-    let read_at = |offset_bytes: u64| read_of(offset_bytes, 4096);
+    options["faults"] = json!([{"kind": "read-error", "namespace": 2, "offset_bytes": 4096, "length_bytes": 4096}]);
+    let drive = ServedDrive::start(&options);
+    let (_admin, mut queues) = drive.host(&Settings::default(), [1, 2, 3]);
     // The same addresses, and the same place as that of the whole drive.
     for (queue, offset_bytes, fails) in
         [(0, 4096, false), (1, 0, false), (1, 4096, true), (1, 8192, false), (2, 4096, false), (0, 0, false)]
     {
-        assert_eq!(queues[queue].call(read_at(offset_bytes)).is_err(), fails, "{queue} {offset_bytes}");
+        assert_eq!(queues[queue].call(read_of(offset_bytes, 4096)).is_err(), fails, "{queue} {offset_bytes}");
     }
-    let fault = &group.ready[0].ask(&json!({"request": "fault-list"}))["faults"][0];
+    let fault = &drive.ask(&json!({"request": "fault-list"}))["faults"][0];
     let told = ["namespace", "offset_bytes", "fired"].map(|key| &fault[key]);
     assert_eq!(told, [&json!(2), &json!(4096), &json!(1)]);
     let beyond = json!({"kind": "read-error", "namespace": 3, "offset_bytes": MIB});
-    let refused = group.ready[0].ask(&json!({"request": "fault-inject", "faults": [beyond]}));
+    let refused = drive.ask(&json!({"request": "fault-inject", "faults": [beyond]}));
     assert_eq!(refused["error"], "offset is 1048576, expected less than the namespace's size");
-    group.finish();
+    drive.stop();
 }
 
 #[test]
 fn a_flush_of_one_namespace_and_a_power_loss_keep_what_they_should() {
-    let group = Group::start(&[divided()]);
-    let (_admin, mut queues) = group.host(0, &[1, 2]);
+    let drive = ServedDrive::start(&divided());
+    let (_admin, mut queues) = drive.host(&Settings::default(), [1, 2]);
     write(&mut queues[0], 0, 1);
     write(&mut queues[1], 0, 2);
     queues[1].call(Request::Flush).expect("a flush");
     write(&mut queues[0], 1, 3);
-    let cut = group.ready[0].ask(&json!({"request": "power-cut", "keep_connections": true}));
-    assert_eq!(cut, json!({"ok": true, "lost_pages": 1}));
+    let cut = json!({"request": "power-cut", "keep_connections": true});
+    assert_eq!(drive.ask(&cut), json!({"ok": true, "lost_pages": 1}));
     assert_eq!((read(&mut queues[0], 0), read(&mut queues[1], 0)), (1, 2));
     assert_eq!(read(&mut queues[0], 1), 0);
-    group.finish();
+    drive.stop();
 }
 
 #[test]
 fn a_backing_file_has_all_namespaces_where_they_were() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let file = tempfile::NamedTempFile::new().expect("a file");
     let mut options = divided();
-    options["backing_file"] = json!(folder.path().join("backing"));
+    options["backing_file"] = json!(file.path());
     for serving in 0..2_u8 {
-        let group = Group::start(&[options.clone()]);
+        let drive = ServedDrive::start(&options);
         for (name, value) in ["drive", "drive-2", "drive-3"].into_iter().zip(1..) {
-            let mut client = group.ready[0].client(name);
+            let mut client = drive.client(name);
             assert_eq!(read(&mut client, 3), serving * value);
             write(&mut client, 3, value);
         }
-        group.finish();
+        drive.stop();
     }
 }

@@ -1,11 +1,10 @@
 //! When commands are answered, what is refused, and what is counted.
 
-use crate::drives::{Bench, PAGE, Setup, is_all, tag};
+use crate::drives::{Bench, PAGE, Setup, runs, tag};
 use ioassay_block::SplitMix64;
 use ioassay_device::command::Answer;
 use ioassay_device::command::Drive;
 use ioassay_device::emulated_drive::TransportOverhead;
-use ioassay_device::report::Snapshot;
 use ioassay_device::{Op, Status};
 
 /// A page over the channel of the reference drive, picoseconds.
@@ -20,9 +19,7 @@ fn an_answer_is_due_when_the_model_says() {
     assert!(bench.pass(0).is_empty());
     assert_eq!(bench.drive.next_ps(), Some(SENSED));
     assert!(bench.pass(due_ps - 1).is_empty());
-    let answers = bench.pass(1);
-    assert_eq!(answers[0].deadline_ps, due_ps);
-    assert_eq!(answers[0].status, Status::Done);
+    assert!(bench.pass(1).iter().map(|one| (one.deadline_ps, one.status)).eq([(due_ps, Status::Done)]));
 }
 
 #[test]
@@ -32,15 +29,13 @@ fn an_answer_leaves_earlier_by_what_its_transport_takes() {
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
         bench.ask(Op::Read, 0, PAGE);
-        let answers = bench.pass(1_000_000_000);
-        assert_eq!(answers[0].deadline_ps, begin_ps + SENSED + CHANNEL - 12_000_000);
+        assert_eq!(bench.pass(1_000_000_000)[0].deadline_ps, begin_ps + SENSED + CHANNEL - 12_000_000);
     }
     // A client with two on their way is awake.
     let begin_ps = bench.now_ps();
     bench.ask(Op::Read, 0, PAGE);
     bench.ask(Op::Read, PAGE, PAGE);
-    let answers = bench.pass(1_000_000_000);
-    assert_eq!(answers[0].deadline_ps, begin_ps + SENSED + CHANNEL - 8_000_000);
+    assert_eq!(bench.pass(1_000_000_000)[0].deadline_ps, begin_ps + SENSED + CHANNEL - 8_000_000);
 }
 
 #[test]
@@ -50,11 +45,8 @@ fn without_a_model_all_is_answered_at_once() {
     bench.ask(Op::Read, 0, 512);
     bench.flush();
     bench.ask(Op::Trim, 0, 512);
-    let answers = bench.pass(0);
-    let commands: Vec<u64> = answers.iter().map(|one| one.command.tag.command).collect();
-    assert_eq!(commands, [0, 1, 2, 3]);
-    let is_at_once = |one: &Answer| one.status == Status::Done && one.deadline_ps == 0;
-    assert!(answers.iter().all(is_at_once));
+    let answers = bench.pass(0).into_iter().map(|one| (one.command.tag.command, one.status, one.deadline_ps));
+    assert!(answers.eq((0..4).map(|command| (command, Status::Done, 0))));
 }
 
 #[test]
@@ -91,11 +83,9 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
             bench.submit(op, 6 * PAGE + 512, 512, false, &[]);
             bench.settle();
         }
-        let content = bench.content();
         let page = PAGE as usize;
-        let zeroes: Vec<usize> = (0..8 * page).filter(|&at| content[at] == 0).collect();
-        assert_eq!(zeroes.len(), 4 * page + 512);
-        assert_eq!((zeroes[0], zeroes[zeroes.len() - 1]), (1024, 6 * page + 1023));
+        let kept_and_not = [(9, 1024), (0, 4 * page), (9, 2 * page - 512), (0, 512), (9, 2 * page - 1024)];
+        assert_eq!(runs(&bench.content()[..8 * page]), kept_and_not);
     }
 }
 
@@ -114,9 +104,7 @@ fn large_trims_let_others_pass() {
         if model == "none" {
             assert_eq!(commands, [read, trim]);
         }
-        let content = bench.content();
-        assert!(is_all(&content[..512], 9));
-        assert!(is_all(&content[512..], 0));
+        assert_eq!(runs(&bench.content()), [(9, 512), (0, setup.size_bytes() as usize - 512)]);
         // Nothing of one that is under way is left after a cut.
         bench.ask(Op::Trim, 0, setup.size_bytes());
         bench.drive.power_cut();
@@ -169,17 +157,20 @@ fn the_counts_add_up() {
     }
     bench.ask(Op::Read, 1, 1);
     bench.settle();
-    let Snapshot { state, counters: seen } = bench.drive.snapshot().report(true);
-    let ops = [&seen.reads, &seen.writes, &seen.trims, &seen.flushes];
-    for (op, (commands, bytes)) in ops.into_iter().zip(commands.into_iter().zip(bytes)) {
-        assert_eq!((op.commands, op.bytes), (commands, bytes));
-        assert_eq!(op.latency_ns.count, commands);
-        let buckets = op.latency_ns.buckets.as_ref().expect("buckets");
-        assert_eq!(buckets.iter().map(|bucket| bucket.1).sum::<u64>(), commands);
+    let state = bench.drive.report();
+    let seen = serde_json::to_value(&state).expect("JSON");
+    for (op, (commands, bytes)) in
+        ["reads", "writes", "trims", "flushes"].into_iter().zip(commands.into_iter().zip(bytes))
+    {
+        let latency = &seen[op]["latency_ns"];
+        let buckets = latency["buckets"].as_array().expect("buckets");
+        let counted = [&seen[op]["commands"], &seen[op]["bytes"], &latency["count"]];
+        assert_eq!(counted, [commands, bytes, commands]);
+        assert_eq!(buckets.iter().filter_map(|bucket| bucket[1].as_u64()).sum::<u64>(), commands);
     }
-    assert_eq!((seen.reads.errors, seen.writes.errors), (1, 0));
-    assert_eq!((seen.late_ns.count, seen.depth.count), (501, 501));
-    assert_eq!((state.depth_now, seen.depth.min), (0, Some(1)));
+    assert_eq!([&seen["reads"]["errors"], &seen["writes"]["errors"]], [1, 0]);
+    assert_eq!([&seen["late_ns"]["count"], &seen["depth"]["count"], &seen["depth"]["min"]], [501, 501, 1]);
+    assert_eq!(state.depth_now, 0);
     let buffer = state.buffer.expect("a buffer");
     assert_eq!(buffer.written_pages, bytes[1] / PAGE);
     assert_eq!(buffer.read_pages, bytes[0] / PAGE);
@@ -197,8 +188,8 @@ fn the_counts_add_up() {
     bench.settle();
 
     bench.drive.reset_counters();
-    let Snapshot { state, counters: seen } = bench.drive.snapshot().report(false);
-    assert_eq!((seen.reads.commands, seen.late_ns.count), (0, 0));
+    let state = bench.drive.report();
+    assert_eq!((state.counters.blocks.reads.counters.commands, state.counters.late_ns.count()), (0, 0));
     assert_eq!(state.flash.expect("flash").counters.written_pages, 0);
     assert_eq!(state.buffer.expect("a buffer").written_pages, 0);
     assert_eq!(bench.drive.health().reads, commands[0] + 1);
@@ -214,23 +205,19 @@ fn a_drive_that_is_worn_out_can_be_read() {
     let mut written = 0_u64;
     let mut chance = SplitMix64(1);
     loop {
-        bench.write(chance.below_wide(setup.pages) * PAGE, &[1; PAGE as usize]);
-        let answers = bench.settle();
-        match answers[0].status {
+        match bench.status(Op::Write, chance.below_wide(setup.pages) * PAGE, PAGE, 1) {
             Status::Done => written += 1,
             Status::Failed => break,
             other => panic!("{other:?}"),
         }
         assert!(written < 1_000_000, "it never wears out");
     }
-    bench.write(0, &[2; PAGE as usize]);
-    bench.ask(Op::Read, 0, PAGE);
-    bench.flush();
-    let statuses = bench.statuses();
-    assert_eq!((statuses.len(), statuses.iter().filter(|&&status| status == Status::Done).count()), (3, 2));
-    assert!(statuses.contains(&Status::ReadOnly));
+    let ops = [(Op::Write, PAGE, Status::ReadOnly), (Op::Read, PAGE, Status::Done), (Op::Flush, 0, Status::Done)];
+    for (op, length, status) in ops {
+        assert_eq!(bench.status(op, 0, length, 2), status);
+    }
     assert!(bench.drive.facts().read_only);
-    assert!(bench.drive.snapshot().state.worn_out.is_some());
+    assert!(bench.drive.report().worn_out.is_some());
     assert!(bench.drive.health().percentage_used >= 90);
 }
 

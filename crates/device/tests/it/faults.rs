@@ -1,6 +1,6 @@
 //! Injected faults concern the commands that they name, and no others.
 
-use crate::drives::{Bench, PAGE, Setup, is_all, tag};
+use crate::drives::{Bench, PAGE, Setup, is_all, runs, tag};
 use ioassay_device::command::Drive;
 use ioassay_device::faults::Fault;
 use ioassay_device::{Op, Status};
@@ -14,9 +14,7 @@ fn fault(json: &str) -> Fault {
 }
 
 fn bench(model: &'static str, policy: &'static str) -> Bench {
-    let bench = Bench::new(&Setup::of(model, policy));
-    assert_eq!(bench.drive.in_flight(), 0);
-    bench
+    Bench::new(&Setup::of(model, policy))
 }
 
 fn with(json: &str) -> Bench {
@@ -29,15 +27,6 @@ fn with(json: &str) -> Bench {
 
 fn arm(bench: &mut Bench, json: &str) -> u64 {
     bench.drive.arm_faults(vec![fault(json)]).expect(json)[0]
-}
-
-/// The status of one command, which is answered at once.
-fn status(bench: &mut Bench, op: Op, offset: u64, length: u64) -> Status {
-    let data = vec![9; if op == Op::Write { length as usize } else { 0 }];
-    bench.submit(op, offset, length, false, &data);
-    let answers = bench.pass(0);
-    assert_eq!(answers.len(), 1);
-    answers[0].status
 }
 
 fn fired(bench: &Bench) -> u64 {
@@ -78,7 +67,7 @@ fn errors_concern_their_operation_and_their_region_alone() {
     ] {
         let mut bench = with(json);
         for &(op, offset, length, wanted) in commands {
-            assert_eq!(status(&mut bench, op, offset, length), wanted, "{json}: {op:?} at {offset}");
+            assert_eq!(bench.status(op, offset, length, 9), wanted, "{json}: {op:?} at {offset}");
         }
         let failed = commands.iter().filter(|command| command.3 == Media).count() as u64;
         assert_eq!((fired(&bench), bench.drive.health().media_errors), (failed, failed), "{json}");
@@ -94,7 +83,7 @@ fn a_fault_has_its_time_its_period_and_its_number() {
     ] {
         let mut bench = with(json);
         let mut fails = |_: &u64| {
-            let failed = status(&mut bench, Op::Read, 0, 512) == Status::Media;
+            let failed = bench.status(Op::Read, 0, 512, 0) == Status::Media;
             bench.pass(US);
             failed
         };
@@ -105,14 +94,10 @@ fn a_fault_has_its_time_its_period_and_its_number() {
 
 #[test]
 fn chance_comes_from_the_seed() {
-    let run = |json: &str| -> Vec<bool> {
-        let mut bench = with(json);
-        let fails = |_| status(&mut bench, Op::Read, 0, 512) == Status::Media;
-        (0..2000).map(fails).collect()
-    };
-    let of_seed = |seed: u32| {
+    let of_seed = |seed: u32| -> Vec<bool> {
         let json = r#"{"kind":"read-error","probability":0.1,"seed":"#;
-        run(&format!("{json}{seed}}}"))
+        let mut bench = with(&format!("{json}{seed}}}"));
+        (0..2000).map(|_| bench.status(Op::Read, 0, 512, 0) == Status::Media).collect()
     };
     let first = of_seed(5);
     assert_eq!(first, of_seed(5));
@@ -124,17 +109,15 @@ fn chance_comes_from_the_seed() {
 #[test]
 fn pages_that_are_bad_stay_bad() {
     let mut bench = with(r#"{"kind":"read-error","probability":0.2,"scope":"page","seed":3}"#);
-    let read = |bench: &mut Bench| -> Vec<bool> {
-        let fails = |page| status(bench, Op::Read, page * PAGE, PAGE) == Status::Media;
-        (0..128).map(fails).collect()
-    };
-    let bad = read(&mut bench);
-    assert_eq!(bad, read(&mut bench));
+    let mut read =
+        || (0..128).map(|page| bench.status(Op::Read, page * PAGE, PAGE, 0) == Status::Media).collect::<Vec<_>>();
+    let bad = read();
+    assert_eq!(bad, read());
     let count = bad.iter().filter(|&&bad| bad).count();
     assert!((8..48).contains(&count), "{count}");
     // A command over several pages fails when one of them is bad.
     let first_bad = bad.iter().position(|&bad| bad).expect("one") as u64;
-    assert_eq!(status(&mut bench, Op::Read, 0, first_bad * PAGE + 512), Status::Media);
+    assert_eq!(bench.status(Op::Read, 0, first_bad * PAGE + 512, 0), Status::Media);
 }
 
 #[test]
@@ -163,22 +146,17 @@ fn lost_and_torn_writes_are_answered_and_done_in_part() {
         bench.write(0, &vec![7; 4 * PAGE as usize]);
         bench.settle();
         arm(&mut bench, r#"{"kind":"lost-write","length_bytes":4096}"#);
-        let torn = r#"{"kind":"torn-write","offset_bytes":8192,"seed":4}"#;
-        arm(&mut bench, torn);
+        arm(&mut bench, r#"{"kind":"torn-write","offset_bytes":8192,"seed":4}"#);
         for page in 0..3 {
             bench.write(page * PAGE, &[9; PAGE as usize]);
         }
         bench.write(3 * PAGE, &[9; 512]);
         assert!(bench.settles_well());
-        let content = bench.content();
-        let (lost, rest) = content.split_at(PAGE as usize);
-        let (written, rest) = rest.split_at(PAGE as usize);
-        let (torn, end) = rest.split_at(PAGE as usize);
-        assert!(is_all(lost, 7) && is_all(written, 9));
-        let count = torn.iter().take_while(|&&byte| byte == 9).count();
-        assert!(count % 512 == 0 && (512..4096).contains(&count), "{count}");
-        assert!(is_all(&torn[count..], 7));
-        assert!(is_all(&end[..512], 9) && end[512] == 7);
+        // The first page is lost, the third torn, and the last was written in part.
+        let runs = runs(&bench.content()[..4 * PAGE as usize]);
+        let written = runs[1].1 - PAGE as usize;
+        assert!(written % 512 == 0 && (512..4096).contains(&written), "{written}");
+        assert_eq!(runs, [(7, 4096), (9, 4096 + written), (7, 4096 - written), (9, 512), (7, 3584)]);
     }
 }
 
@@ -186,17 +164,17 @@ fn lost_and_torn_writes_are_answered_and_done_in_part() {
 fn rotten_bits_are_in_flash_and_stay_until_they_are_written() {
     let mut bench = with(r#"{"kind":"bit-rot","count":1,"seed":11}"#);
     let before = bench.content();
-    assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
+    assert_eq!(bench.status(Op::Read, 0, 2 * PAGE, 9), Status::Done);
     let after = bench.content();
     let differ: u32 = before.iter().zip(&after).map(|(a, b)| (a ^ b).count_ones()).sum();
     assert_eq!(differ, 1);
-    assert_eq!(status(&mut bench, Op::Read, 0, 2 * PAGE), Status::Done);
+    assert_eq!(bench.status(Op::Read, 0, 2 * PAGE, 9), Status::Done);
     assert_eq!(bench.content(), after);
-    assert_eq!(status(&mut bench, Op::Write, 0, 2 * PAGE), Status::Done);
+    assert_eq!(bench.status(Op::Write, 0, 2 * PAGE, 9), Status::Done);
     assert!(is_all(&bench.content()[..2 * PAGE as usize], 9));
     // What was never written has no cells that could rot.
     let mut bench = with(r#"{"kind":"bit-rot","bits":4096}"#);
-    assert_eq!(status(&mut bench, Op::Read, LAST, PAGE), Status::Done);
+    assert_eq!(bench.status(Op::Read, LAST, PAGE, 0), Status::Done);
     assert!(is_all(&bench.content()[LAST as usize..], 0));
 }
 
@@ -261,12 +239,12 @@ fn resets_come_by_time_and_by_command() {
     let mut bench = with(r#"{"kind":"controller-reset","op":["write"],"skip":1,"count":1}"#);
     arm(&mut bench, r#"{"kind":"stuck","op":["read"]}"#);
     bench.ask(Op::Read, 0, 512);
-    assert_eq!(status(&mut bench, Op::Write, 0, 512), Status::Done);
+    bench.write(0, &[9; 512]);
+    assert!(bench.pass(0).iter().map(|one| one.status).eq([Status::Done]));
     assert!(!bench.drive.drops_connections());
     bench.write(0, &[1; 512]);
     assert!(bench.drive.drops_connections());
-    let ended: Vec<Status> = bench.pass(0).iter().map(|one| one.status).collect();
-    assert_eq!(ended, [Status::Aborted, Status::Aborted]);
+    assert!(bench.pass(0).iter().map(|one| one.status).eq([Status::Aborted, Status::Aborted]));
     assert!(!bench.drive.drops_connections());
 }
 
@@ -364,6 +342,6 @@ proptest! {
         bench.flush();
         prop_assert!(bench.settles_well());
         bench.drive.power_cut();
-        prop_assert!(bench.content().iter().all(|&byte| byte == 8));
+        prop_assert!(is_all(&bench.content(), 8));
     }
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::drives::is_all;
-use crate::served::{PageHistory, write_of};
+use crate::drives::runs;
+use crate::served::{Writer, options_text, write_of};
 use ioassay_block::SplitMix64;
 use ioassay_device::client::nbd::Client;
-use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::client::{Initiator, Waiting};
 use ioassay_device::server::{Options, serve};
 use ioassay_device::transport::socket::Endpoint;
 
@@ -43,26 +43,23 @@ struct EmulatedDrive {
 
 impl EmulatedDrive {
     fn start(folder: &Path, model: &str, policy: &str) -> Self {
-        let socket = folder.join("drive.sock");
-        let options = serde_json::json!({
+        let changes = serde_json::json!({
             "size_bytes": BLOCKS * BLOCK,
             "model": model,
             "buffer": {"policy": policy, "buffer": 64 * BLOCK},
             "geometry": {"elements": 4, "planes": 1, "dies": 1, "pages_per_block": 16},
-            "backing_file": folder.join("backing"),
-            "transports": [format!("nbd:unix:{}", socket.display())],
-            "calibrate": false,
+            "backing_file": "FOLDER/backing",
         });
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "kill::serves_as_a_child", "--nocapture"])
-            .env(CHILD, options.to_string())
+            .env(CHILD, options_text(folder, "drive", &changes))
             .stdout(Stdio::piped())
             .spawn()
             .expect("a child");
         let mut out = BufReader::new(child.stdout.take().expect("its output"));
         let ready = out.by_ref().lines().map_while(Result::ok).any(|line| line.contains("\"ways\""));
         assert!(ready, "the drive did not start");
-        Self { child, socket, _out: out }
+        Self { child, socket: folder.join("drive.sock"), _out: out }
     }
 
     fn client(&self) -> Client {
@@ -78,29 +75,22 @@ impl Drop for EmulatedDrive {
     }
 }
 
-/// Writes and flushes until the drive is killed; answered writes are durable at once where `at_once`.
-fn load(drive: &mut EmulatedDrive, known: &mut PageHistory, chance: &mut SplitMix64, at_once: bool) {
+/// Writes and flushes until the drive is killed.
+fn load(drive: &mut EmulatedDrive, writer: &mut Writer, chance: &mut SplitMix64) {
     let mut client = drive.client();
     let until = Instant::now() + Duration::from_micros(chance.below_wide(60_000));
-    let mut answered = Vec::new();
     while Instant::now() < until {
-        if chance.below_wide(6) == 0 {
-            client.call(Request::Flush).expect("a flush");
-            answered.drain(..).for_each(|write| known.is_durable(&write));
-            continue;
+        match chance.below_wide(6) {
+            0 => writer.flush(&mut client, 0, true),
+            _ => writer.write(&mut client, 0, (chance.below_wide(BLOCKS), 1), chance.below_wide(8) == 0),
         }
-        let write = known.begin(chance.below_wide(BLOCKS), 1, chance.below_wide(8) == 0);
-        write.call(&mut client);
-        if write.fua || at_once {
-            known.is_durable(&write);
-        }
-        answered.push(write);
+        assert_eq!(writer.finish(&mut client), [0]);
     }
     // Some more that nobody waits for, so that it dies at work.
     for tag in 0..16 {
-        known.begin(chance.below_wide(BLOCKS), 1, false).submit(&mut client, tag);
+        writer.write(&mut client, tag, (chance.below_wide(BLOCKS), 1), false);
     }
-    client.submit(16, Request::Flush);
+    writer.flush(&mut client, 16, false);
     let _ = client.push();
     std::thread::sleep(Duration::from_micros(chance.below_wide(2000)));
     drive.child.kill().expect("a child");
@@ -112,14 +102,13 @@ fn what_was_flushed_outlives_a_kill() {
     let seed = 11;
     println!("seed {seed}");
     let mut chance = SplitMix64(seed);
-    for (model, policy, at_once) in [("none", "none", true), ("reference", "none", true), ("reference", "lru", false)] {
+    for (model, policy) in [("none", "none"), ("reference", "none"), ("reference", "lru")] {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut known = PageHistory::new(BLOCKS);
+        let mut writer = Writer::new(BLOCKS, policy != "none");
         for _ in 0..4 {
             let mut drive = EmulatedDrive::start(folder.path(), model, policy);
-            load(&mut drive, &mut known, &mut chance, at_once);
-            let file = std::fs::read(folder.path().join("backing")).expect("the backing file");
-            file.chunks(BLOCK as usize).enumerate().for_each(|(page, data)| known.check(page, data));
+            load(&mut drive, &mut writer, &mut chance);
+            writer.check(&std::fs::read(folder.path().join("backing")).expect("the backing file"));
         }
     }
 }
@@ -138,6 +127,5 @@ fn a_clean_end_keeps_all() {
     assert!(drive.child.wait().expect("a child").success());
     assert!(!drive.socket.exists());
     let content = std::fs::read(folder.path().join("backing")).expect("the file");
-    let (written, rest) = content.split_at(8 * BLOCK as usize);
-    assert!(is_all(written, 7) && is_all(rest, 0));
+    assert_eq!(runs(&content), [(7, 8 * BLOCK as usize), (0, (BLOCKS - 8) as usize * BLOCK as usize)]);
 }

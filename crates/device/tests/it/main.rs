@@ -23,7 +23,6 @@ mod nvme_tcp_units;
 mod nvme_tcp_zones;
 mod power;
 mod power_in_flight;
-mod scene;
 mod served;
 mod server;
 mod socket_output;

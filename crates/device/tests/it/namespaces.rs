@@ -1,11 +1,9 @@
 //! Several namespaces of a drive: what each transport shows of them, and that none reaches another.
 
-use crate::host::nbd::{option, request};
-use crate::host::{Capsule, Entry, Unit};
+use crate::host::nbd::{Talk, answers, contexts, info_request, option, request};
+use crate::host::{Capsule, Entry, NAME, Scene, Unit, copy, read, vain};
 use crate::hostile::mounted::{self, FALLOCATE, READ, WRITE, allocation, transfer};
 use crate::memory_drive::Memory;
-use crate::nbd_protocol::{Talk, answers, contexts, info_request};
-use crate::scene::{self, Scene, read, vain};
 use ioassay_device::Status;
 use ioassay_device::namespace::NamespaceDrive;
 use ioassay_device::transport::fuse;
@@ -27,13 +25,8 @@ fn drive() -> Memory {
 }
 
 fn places() -> Vec<(u32, std::ops::Range<usize>)> {
-    let mut end = 0;
-    let places = (1..).zip(SIZES).map(|(id, size)| {
-        let start = end;
-        end += size as usize;
-        (id, start..end)
-    });
-    places.collect()
+    let starts = SIZES.iter().scan(0, |end, &size| Some(std::mem::replace(end, *end + size as usize)));
+    (1..).zip(starts.zip(SIZES)).map(|(id, (start, size))| (id, start..start + size as usize)).collect()
 }
 
 fn written(id: u32) -> u8 {
@@ -44,15 +37,13 @@ fn written(id: u32) -> u8 {
 /// a client of `id` did, the others are as they were.
 fn check_apart(drive: &Memory, before: &[u8], id: u32) {
     for (other, range) in places() {
-        let is_as_it_was = drive.bytes[range.clone()] == before[range];
-        assert!(other == id || is_as_it_was, "namespace {other}");
+        assert!(other == id || drive.bytes[range.clone()] == before[range], "namespace {other}");
     }
 }
 
 fn check_own(data: &[u8], id: u32) {
     let own = [0, id as u8, written(id)];
-    let is_own = data.iter().all(|byte| own.contains(byte));
-    assert!(is_own, "of {id}: {data:?}");
+    assert!(data.iter().all(|byte| own.contains(byte)), "of {id}: {data:?}");
 }
 
 // What hosts are told
@@ -60,7 +51,7 @@ fn check_own(data: &[u8], id: u32) {
 #[test]
 fn a_host_is_told_of_each_namespace() {
     let mut scene = Scene::over(drive());
-    scene.admin(scene::NAME, 0);
+    scene.admin(NAME, 0);
     let controller = scene.identify(1, 0).unwrap();
     assert_eq!(controller[516..520], [3, 0, 0, 0]);
     assert_eq!(controller[540..544], [3, 0, 0, 0]);
@@ -137,15 +128,14 @@ type Wish = (u8, u32, u64, u32, bool);
 /// The beginning, the ends of all namespaces and what lies around them, and far beyond.
 fn block() -> impl Strategy<Value = u64> {
     let near = |ends: &'static [u64]| {
-        let end = prop::sample::select(ends);
-        (end, 0..4_u64).prop_map(|(end, off)| (end + off).saturating_sub(2))
+        (prop::sample::select(ends), 0..4_u64).prop_map(|(end, off)| (end + off).saturating_sub(2))
     };
     prop_oneof![0..64_u64, near(&[10, 16, 32, 48, 58]), near(&[1 << 32, 1 << 55]), Just(u64::MAX)]
 }
 
 fn wishes() -> impl Strategy<Value = Vec<Wish>> {
     let id = prop_oneof![8 => 1..=3_u32, 1 => prop::sample::select(&[0, 4, u32::MAX][..])];
-    prop::collection::vec((0..9_u8, id, block(), 1..20_u32, any::<bool>()), 1..40)
+    prop::collection::vec((0..10_u8, id, block(), 1..20_u32, any::<bool>()), 1..40)
 }
 
 proptest! {
@@ -164,22 +154,18 @@ proptest! {
                 1 if bytes <= 8192 => {
                     (flag(in_capsule(Entry::new(1, 7).blocks(first, blocks)), 30), vec![written(id); bytes])
                 }
-                2 if bytes <= 8192 => {
-                    (in_capsule(Entry::new(5, 7).blocks(first, blocks)), vec![id as u8; bytes])
-                }
+                2 if bytes <= 8192 => (in_capsule(Entry::new(5, 7).blocks(first, blocks)), vec![id as u8; bytes]),
                 3 => (flag(Entry::new(8, 7).blocks(first, blocks), 25), vec![]),
                 4 => (Entry::new(0x0c, 7).blocks(first, blocks), vec![]),
-                5 => {
-                    let mut ranges = vec![0; 32];
-                    ranges[4..8].copy_from_slice(&blocks.to_le_bytes());
-                    ranges[8..16].copy_from_slice(&first.to_le_bytes());
-                    ranges[20..24].copy_from_slice(&1_u32.to_le_bytes());
-                    (Entry::new(9, 7).word(10, 1).word(11, 4).pointer(0x01, 0, 32), ranges)
-                }
+                5 => (Entry::new(9, 7).word(10, 1).word(11, 4).pointer(0x01, 0, 32), {
+                    let ranges = [u64::from(blocks) << 32, first, 1 << 32, 0];
+                    ranges.map(u64::to_le_bytes).concat()
+                }),
+                6 => copy(first, &[(1, 1), (first, blocks as u16)]),
+                7 => copy(u64::from(blocks), &[(first, blocks as u16)]),
                 _ => (read(7, first, blocks), vec![]),
             };
-            let capsule = entry.namespace(id).capsule(&data, (false, false));
-            for said in scene.send(1, &capsule) {
+            for said in scene.send(1, &entry.namespace(id).capsule(&data, (false, false))) {
                 if let Unit::Data { data, .. } = said {
                     check_own(&data, id);
                 }
@@ -194,8 +180,7 @@ proptest! {
             let mut talk = client_of(id);
             for &(op, _, first, blocks, flag) in &wishes {
                 let before = talk.drive.bytes.clone();
-                let kind = u16::from(op.min(7));
-                let kind = if kind == 2 { 6 } else { kind }; // not the end of the connection
+                let kind = [0, 1, 6, 3, 4, 5, 6, 7][usize::from(op.min(7))]; // not the end of the connection
                 let flags = u16::from(flag && kind != 7);
                 let bytes = blocks * 512;
                 let mut message = request(kind, flags, first.wrapping_mul(BLOCK), bytes);
@@ -217,16 +202,14 @@ proptest! {
         wishes in wishes(), shift in 0..512_u64,
     ) {
         for id in 1..=3_u32 {
-            let mut file = fuse::FuseSession::new(0, (0, 0));
-            let mut drive = drive();
+            let (mut file, mut drive) = (fuse::FuseSession::new(0, (0, 0)), drive());
             for &(op, _, first, blocks, flag) in &wishes {
                 let before = drive.bytes.clone();
                 let offset = first.wrapping_mul(BLOCK).wrapping_add(shift);
                 let bytes = blocks * 512 - u32::from(flag) * 100;
                 let request = file_request(op, offset, bytes, written(id));
-                let mut out = Vec::new();
                 let mut view = NamespaceDrive::new(&mut drive, id).expect("a namespace");
-                file.received(&request, &mut view, &mut out);
+                file.received(&request, &mut view, &mut Vec::new());
                 while let Some(answer) = drive.due.pop_front() {
                     let reply = file.answered(&answer.command, answer.status);
                     if let Some(fuse::Reply::Content(_, range)) = reply {

@@ -2,26 +2,10 @@
 
 use std::process::{Command, Output};
 
-use crate::memory_drive::{EmulatedDrive, Memory};
-use ioassay_device::transport::Transport;
-use ioassay_device::transport::nbd::{self, Export};
-use ioassay_device::transport::socket::Endpoint;
-use tempfile::TempDir;
+use crate::memory_drive::{Memory, Served};
 
-struct Scene {
-    _served: EmulatedDrive,
-    uri: String,
-    folder: TempDir,
-}
-
-fn scene(size_bytes: u64, block_bytes: u32) -> Scene {
-    let folder = tempfile::tempdir().unwrap();
-    let at = Endpoint::Unix(folder.path().join("drive.sock"));
-    let transport = nbd::serve(Export::default(), 0, &at).unwrap();
-    let uri = transport.address();
-    let mut drive = Memory::new(size_bytes, block_bytes);
-    drive.keeps = false;
-    Scene { _served: EmulatedDrive::start(transport, drive), uri, folder }
+fn served(size_bytes: u64, block_bytes: u32) -> Served {
+    Served::start("nbd:unix:FOLDER/drive.sock", Memory::forgetful(size_bytes, block_bytes))
 }
 
 /// Runs a program for at most five minutes; `None` if it is not installed. KILL, because fio ignores
@@ -32,17 +16,16 @@ fn ran(program: &str, arguments: &[&str]) -> Option<Output> {
         return None;
     }
     let output = Command::new("timeout").args(["-s", "KILL", "300", program]).args(arguments).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = [text(&output.stdout), text(&output.stderr)];
+    let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success(), "{program} {arguments:?}: {said:?}");
     Some(output)
 }
 
 #[test]
 fn fio_verifies_what_concurrent_jobs_wrote() {
-    let scene = scene(64 << 20, 4096);
-    let uri = format!("--uri={}", scene.uri);
-    let folder = format!("--aux-path={}", scene.folder.path().display());
+    let served = served(64 << 20, 4096);
+    let uri = format!("--uri={}", served.address);
+    let folder = format!("--aux-path={}", served.folder.path().display());
     let job = "--thread --iodepth=16 --size=8M --offset_increment=8M --numjobs=4 --name=v \
                --rw=randwrite --bsrange=4k-128k --verify=crc32c --verify_fatal=1";
     let mut arguments: Vec<&str> = vec!["--ioengine=nbd", &uri, &folder];
@@ -52,7 +35,7 @@ fn fio_verifies_what_concurrent_jobs_wrote() {
 
 #[test]
 fn qemu_writes_trims_and_zeroes() {
-    let scene = scene(64 << 20, 512);
+    let served = served(64 << 20, 512);
     let commands = [
         "write -P 0xab 0 1M",
         "write -f -P 0xcd 1M 64k",
@@ -70,7 +53,7 @@ fn qemu_writes_trims_and_zeroes() {
         "read -P 0 16k 4k",
         "read -P 0xab 20k 4k",
     ];
-    let mut arguments = vec!["-f", "raw", scene.uri.as_str()];
+    let mut arguments = vec!["-f", "raw", served.address.as_str()];
     arguments.extend(commands.iter().flat_map(|command| ["-c", command]));
     let Some(output) = ran("qemu-io", &arguments) else {
         return;
@@ -81,12 +64,11 @@ fn qemu_writes_trims_and_zeroes() {
 
 #[test]
 fn an_image_is_copied_to_the_drive_and_back() {
-    let scene = scene(48 << 20, 4096);
-    let [image, back] = ["image", "back"].map(|name| scene.folder.path().join(name));
-    let bytes = (0..48u32 << 20).map(|at| (at / 4096 * 31 % 251) as u8);
-    let bytes: Vec<u8> = bytes.collect();
+    let served = served(48 << 20, 4096);
+    let [image, back] = ["image", "back"].map(|name| served.folder.path().join(name));
+    let bytes: Vec<u8> = (0..48u32 << 20).map(|at| (at / 4096 * 31 % 251) as u8).collect();
     std::fs::write(&image, &bytes).unwrap();
-    let (image, back_path, uri) = (image.to_str().unwrap(), back.to_str().unwrap(), &scene.uri);
+    let (image, back_path, uri) = (image.to_str().unwrap(), back.to_str().unwrap(), &served.address);
     let copy = |from, to| ran("nbdcopy", &["--connections=4", "--flush", from, to]);
     if copy(image, uri).is_none() {
         return;
@@ -102,8 +84,8 @@ fn an_image_is_copied_to_the_drive_and_back() {
 
 #[test]
 fn nbdinfo_is_told_what_the_drive_can() {
-    let scene = scene(1 << 20, 4096);
-    let Some(output) = ran("nbdinfo", &["--json", "--list", &scene.uri]) else {
+    let served = served(1 << 20, 4096);
+    let Some(output) = ran("nbdinfo", &["--json", "--list", &served.address]) else {
         return;
     };
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

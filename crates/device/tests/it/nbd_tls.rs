@@ -3,32 +3,27 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::certificates::{Authority, write_key};
 use crate::host::nbd::FLAGS;
-use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::memory_drive::{Clients, Memory, Served};
 use crate::served::{read_of, read_what_they_wrote, write_of};
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::transport::nbd::{self, Certificates, Export, Nbd};
-use ioassay_device::transport::socket::{End, Endpoint, Protocol, SharedMemory, Then};
-use ioassay_device::transport::{Probe, Transport, memory_bytes};
+use ioassay_device::transport::memory_bytes;
+use ioassay_device::transport::nbd::{Certificates, Export, Nbd};
+use ioassay_device::transport::socket::{End, Then};
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use rustls::ClientConfig;
-use tempfile::TempDir;
 
 const TLS_REQUIRED: u32 = 0x8000_0005;
 
 struct Scene {
-    _served: EmulatedDrive,
+    served: Served,
     authority: Authority,
-    at: Endpoint,
-    socket: PathBuf,
-    folder: TempDir,
-    probe: Box<dyn Probe>,
 }
 
 fn scene() -> Scene {
@@ -37,49 +32,35 @@ fn scene() -> Scene {
 
 /// With more in the server's folder.
 fn scene_with(prepare: impl FnOnce(&Authority, &Path)) -> Scene {
-    let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new();
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
     authority.write(folder.path());
     prepare(&authority, folder.path());
-    let socket = folder.path().join("drive.sock");
-    let at = Endpoint::Unix(socket.clone());
-    let transport = nbd::serve(export(&folder), 0, &at).unwrap();
-    assert!(transport.address().starts_with("nbds+unix:///?socket="));
-    let mut drive = Memory::new(64 << 20, 512);
-    drive.keeps = false;
-    let probe = transport.probe().unwrap();
-    Scene { _served: EmulatedDrive::start(transport, drive), authority, at, socket, folder, probe }
-}
-
-fn export(folder: &TempDir) -> Export {
-    Export { certificates: Some(Certificates::read(folder.path()).unwrap()), ..Export::default() }
+    let served = Served::start_in(folder, "nbd:unix:FOLDER/drive.sock,tls=FOLDER", Memory::forgetful(64 << 20, 512));
+    assert!(served.address.starts_with("nbds+unix:///?socket="));
+    Scene { served, authority }
 }
 
 impl Scene {
     fn connect(&self, tls: Arc<ClientConfig>) -> std::io::Result<Client> {
-        Client::connect_with(&self.at, "", true, Waiting::Sleeps, Some(tls))
+        Client::connect_with(&self.served.endpoint(), "", true, Waiting::Sleeps, Some(tls))
     }
 
     fn known(&self) -> Client {
-        let identity = self.authority.sign(ClientAuth);
-        let client = self.connect(self.authority.client(Some(&identity)));
-        client.unwrap()
+        self.connect(self.authority.client(Some(&self.authority.sign(ClientAuth, 1)))).unwrap()
     }
 
-    /// A client without TLS, after the greeting, with this option sent.
-    fn plain(&self, kind: u32) -> UnixStream {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
-        let patience = Some(Duration::from_secs(300));
-        stream.set_read_timeout(patience).unwrap();
+    /// A client without TLS, after the greeting, with these options sent.
+    fn plain(&self, options: &[u8]) -> UnixStream {
+        let mut stream = UnixStream::connect(self.served.folder.path().join("drive.sock")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
         stream.read_exact(&mut [0; 18]).unwrap();
-        stream.write_all(&FLAGS).unwrap();
-        stream.write_all(&option(kind)).unwrap();
+        stream.write_all(&[&FLAGS, options].concat()).unwrap();
         stream
     }
 
     /// A client that was told to begin with TLS.
     fn before_tls(&self) -> UnixStream {
-        let mut stream = self.plain(5);
+        let mut stream = self.plain(&option(5));
         assert_eq!(answer(&mut stream), (5, 1));
         stream
     }
@@ -101,8 +82,7 @@ fn answer(stream: &mut UnixStream) -> (u32, u32) {
 
 /// Until the drive lets go of a client.
 fn until_over(mut stream: UnixStream) {
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest);
+    let _ = stream.read_to_end(&mut Vec::new());
 }
 
 #[test]
@@ -111,21 +91,15 @@ fn a_client_with_a_certificate_of_the_authority_reads_what_it_wrote() {
     let mut client = scene.known();
     let data: Vec<u8> = (0..24u32 << 20).map(|at| (at >> 7) as u8).collect();
     client.call(write_of(4096, &data, false)).unwrap();
-    let read = read_of(4096, data.len() as u32);
-    assert!(client.call(read).unwrap() == data);
+    assert!(client.call(read_of(4096, data.len() as u32)).unwrap() == data);
     // Many answers at once, which neither side's buffers hold.
-    let length_bytes = 1 << 20;
     for tag in 0..64 {
-        let offset_bytes = u64::from(tag) * u64::from(length_bytes) / 4;
-        client.submit(tag, read_of(offset_bytes, length_bytes));
+        client.submit(tag, read_of(u64::from(tag) << 18, 1 << 20));
     }
     client.push().unwrap();
     let mut left = 64;
     while left > 0 {
-        let reaped = client.reap(&mut |done| {
-            assert_eq!((done.error, done.data.len()), (0, 1 << 20));
-        });
-        left -= reaped.unwrap();
+        left -= client.reap(&mut |done| assert_eq!((done.error, done.data.len()), (0, 1 << 20))).unwrap();
     }
 }
 
@@ -139,11 +113,10 @@ fn many_clients_at_once_read_what_they_wrote() {
 fn a_client_without_a_certificate_of_the_authority_is_refused_and_others_are_served() {
     let scene = scene();
     let mut known = scene.known();
-    let other = Authority::new().sign(ClientAuth);
-    let server = scene.authority.sign(ServerAuth);
+    let other = Authority::new().sign(ClientAuth, 1);
+    let server = scene.authority.sign(ServerAuth, 1);
     for identity in [None, Some(&other), Some(&server)] {
-        let refused = scene.connect(scene.authority.client(identity));
-        assert!(refused.is_err());
+        assert!(scene.connect(scene.authority.client(identity)).is_err());
     }
     known.call(Request::Flush).unwrap();
 }
@@ -153,27 +126,24 @@ fn a_client_whose_certificate_was_revoked_is_refused() {
     let mut scene = scene_with(|authority, folder| {
         fs::write(folder.join("ca-crl.pem"), authority.revoke(7)).unwrap();
     });
-    let connects = |serial| {
-        let identity = scene.authority.sign_numbered(ClientAuth, serial);
-        scene.connect(scene.authority.client(Some(&identity)))
-    };
+    let connects = |serial| scene.connect(scene.authority.client(Some(&scene.authority.sign(ClientAuth, serial))));
     connects(8).unwrap().call(Request::Flush).unwrap();
     assert!(connects(7).is_err());
-    assert!(!scene.probe.run(10, true).unwrap().is_empty());
+    assert!(!scene.served.probe.take().unwrap()(10, true).unwrap().is_empty());
 }
 
 #[test]
 fn without_tls_nothing_is_told_but_that_it_is_needed() {
     let scene = scene();
     for kind in [3, 6, 7, 8, 9, 10, 11, 77] {
-        let mut stream = scene.plain(kind);
+        let mut stream = scene.plain(&option(kind));
         assert_eq!(answer(&mut stream), (kind, TLS_REQUIRED));
         stream.write_all(&option(2)).unwrap();
         assert_eq!(answer(&mut stream), (2, 1), "it may leave");
         until_over(stream);
     }
-    until_over(scene.plain(1));
-    let error = Client::connect(&scene.at, "", false, Waiting::Sleeps).unwrap_err();
+    until_over(scene.plain(&option(1)));
+    let error = Client::connect(&scene.served.endpoint(), "", false, Waiting::Sleeps).unwrap_err();
     assert!(error.to_string().contains("0x80000005"), "{error}");
 }
 
@@ -205,10 +175,7 @@ fn what_is_no_handshake_ends_that_connection_and_no_other() {
 #[test]
 fn what_comes_in_the_clear_behind_the_request_for_tls_is_not_obeyed() {
     let scene = scene();
-    let mut stream = UnixStream::connect(&scene.socket).unwrap();
-    stream.read_exact(&mut [0; 18]).unwrap();
-    let all = [&FLAGS[..], &option(5), &option(3)].concat();
-    stream.write_all(&all).unwrap();
+    let mut stream = scene.plain(&[option(5), option(3)].concat());
     assert_eq!(answer(&mut stream), (5, 1));
     until_over(stream);
 }
@@ -217,42 +184,31 @@ fn what_comes_in_the_clear_behind_the_request_for_tls_is_not_obeyed() {
 fn a_handshake_that_lasts_is_ended_as_any_negotiation() {
     let folder = tempfile::tempdir().unwrap();
     Authority::new().write(folder.path());
-    let mut nbd = Nbd::new(export(&folder));
-    let mut drive = Memory::new(1 << 20, 512);
-    let (mut out, start) = (Vec::new(), Instant::now());
-    let mut session = nbd.open(0, 0, start, &SharedMemory::default(), &mut out);
-    let bytes = [&FLAGS[..], &option(5)].concat();
-    let received = nbd.received(&mut session, &bytes, &mut out, &mut drive);
-    assert_eq!(received.consumed, bytes.len());
-    assert_eq!(received.then, Then::Encrypts);
-    let mut end = |seconds| {
-        let now = start + Duration::from_secs(seconds);
-        nbd.tick(&mut session, now, &mut out, &drive)
-    };
-    assert_eq!((end(9), end(11)), (None, Some(End::Now)));
+    let certificates = Some(Certificates::read(folder.path()).unwrap());
+    let mut talk = Clients::of(Nbd::new(Export { certificates, ..Export::default() }), Memory::new(1 << 20, 512));
+    talk.accept();
+    assert_eq!(talk.send(&[&FLAGS[..], &option(5)].concat()), Then::Encrypts);
+    assert!(talk.all[0].unread.is_empty());
+    assert_eq!([9, 11].map(|seconds| talk.pass(0, Duration::from_secs(seconds))), [None, Some(End::Now)]);
     // A second time, which only a client within the encryption could ask for.
-    out.clear();
-    nbd.received(&mut session, &option(5), &mut out, &mut drive);
-    assert_eq!(out[12..16], 0x8000_0003u32.to_be_bytes());
+    talk.output(0);
+    assert_eq!(talk.ask(&option(5))[12..16], 0x8000_0003u32.to_be_bytes());
 }
 
 #[test]
 fn a_folder_that_cannot_be_used_is_told_with_the_file() {
     let scene = scene();
-    let folder = scene.folder.path();
+    let folder = scene.served.folder.path();
     let refused = |said: &str| {
         let error = Certificates::read(folder).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     };
     let key = fs::read_to_string(folder.join("server-key.pem")).unwrap();
-    let other = scene.authority.sign(ServerAuth).key;
-    let wanted_private = "expected a private file: chmod 600";
-    let of_others = "server-key.pem holds another key, expected the key of server-cert.pem";
-    let is_open = "server-key.pem may be read by other users (mode 0640)";
+    let other = scene.authority.sign(ServerAuth, 1).key;
     for (key, mode, said) in [
-        (&key[..], 0o640, is_open),
-        (&key, 0o640, wanted_private),
-        (&other, 0o600, of_others),
+        (&key[..], 0o640, "server-key.pem may be read by other users (mode 0640)"),
+        (&key, 0o640, "expected a private file: chmod 600"),
+        (&other, 0o600, "server-key.pem holds another key, expected the key of server-cert.pem"),
         ("no key", 0o600, "server-key.pem holds"),
     ] {
         write_key(folder, key, mode);

@@ -1,26 +1,18 @@
 //! NVMe over TCP through sockets, with this crate's own initiator.
 
-use crate::memory_drive::{EmulatedDrive, Memory};
+use crate::host::NAME;
+use crate::memory_drive::{Memory, Served};
 use crate::served::{read_of, read_what_it_wrote, trim_of, write_of, zeroes_of};
 use ioassay_device::client::nvme_tcp::{Admin, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
-use ioassay_device::transport::Transport;
-use ioassay_device::transport::nvme_tcp::{self, Subsystem};
+use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, Subsystem};
 use ioassay_device::transport::socket::Endpoint;
 
-const NAME: &str = "nqn.2016-06.io.example:drive";
-
-fn drive(size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
-    let drive = Memory::new(size_bytes, block_bytes);
-    serve(Subsystem::new(NAME).unwrap(), drive)
-}
-
-/// A drive that serves its subsystem at a port of its own.
-fn serve(subsystem: Subsystem, drive: Memory) -> (EmulatedDrive, Endpoint) {
-    let at = "127.0.0.1:0".parse().unwrap();
-    let transport = nvme_tcp::serve(subsystem, 0, &at).unwrap();
-    let at = transport.address().parse().unwrap();
-    (EmulatedDrive::start(transport, drive), at)
+/// A subsystem of this drive, with more settings, and where it is.
+fn serve(settings: &str, drive: Memory) -> (Served, Endpoint) {
+    let served = Served::start(&format!("nvme-tcp:127.0.0.1:0,nqn={NAME}{settings}"), drive);
+    let at = served.endpoint();
+    (served, at)
 }
 
 #[test]
@@ -28,7 +20,7 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
     for (block_bytes, digests, alignment, flow_control) in
         [(512, 0, 0, false), (4096, 3, 31, false), (512, 1, 1, true), (4096, 2, 7, true)]
     {
-        let (_served, at) = drive(16 << 20, block_bytes);
+        let (_served, at) = serve("", Memory::new(16 << 20, block_bytes));
         let settings = Settings {
             header_digests: digests & 1 != 0,
             data_digests: digests & 2 != 0,
@@ -50,7 +42,7 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
 
 #[test]
 fn a_second_host_gets_a_controller_of_its_own() {
-    let (drive, at) = drive(1 << 20, 4096);
+    let (drive, at) = serve("", Memory::new(1 << 20, 4096));
     let (first, mut one) = connect(&at, NAME, &Settings::default()).unwrap();
     let settings = Settings { host_id: [2; 16], ..Settings::default() };
     let (second, mut two) = connect(&at, NAME, &settings).unwrap();
@@ -67,16 +59,13 @@ fn a_second_host_gets_a_controller_of_its_own() {
 fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
     let mut subsystem = Subsystem::new(NAME).unwrap();
     let names = ["nqn.2016-06.io.example:one", "nqn.2016-06.io.example:two"];
-    for name in names {
-        subsystem.allow(name).unwrap();
-    }
-    for name in ["", "one", "nqn.", nvme_tcp::DISCOVERY_NAME] {
+    for name in ["", "one", "nqn.", DISCOVERY_NAME] {
         assert!(subsystem.allow(name).is_err(), "{name:?}");
     }
-    let (_served, at) = serve(subsystem, Memory::new(1 << 20, 4096));
+    let (_served, at) = serve(&format!(",host={},host={}", names[0], names[1]), Memory::new(1 << 20, 4096));
     let settings = |host: &str| Settings { host: host.to_owned(), ..Settings::default() };
     let entries = |host: &str| {
-        let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &settings(host)).unwrap();
+        let mut admin = Admin::connect(&at, DISCOVERY_NAME, &settings(host)).unwrap();
         admin.enable().unwrap();
         admin.log(0x70, 2048).unwrap()[8]
     };
@@ -95,8 +84,8 @@ fn hosts_that_are_not_listed_are_refused_and_told_of_nothing() {
 
 #[test]
 fn the_discovery_service_says_where_the_subsystem_is() {
-    let (_served, at) = drive(1 << 20, 4096);
-    let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &Settings::default()).unwrap();
+    let (_served, at) = serve("", Memory::new(1 << 20, 4096));
+    let mut admin = Admin::connect(&at, DISCOVERY_NAME, &Settings::default()).unwrap();
     admin.enable().unwrap();
     let log = admin.log(0x70, 2048).unwrap();
     let text = |range: std::ops::Range<usize>| {

@@ -3,30 +3,27 @@
 use std::time::Duration;
 
 use crate::host::{
-    Capsule, ENABLED, Entry, completed, completions, configure, connect, connect_data, event, get, property, set,
-    status_of,
+    Capsule, ENABLED, Entry, HOST, NAME, Scene, completed, completions, configure, connect, connect_data, event, get,
+    property, read, set, status_of, vain, write,
 };
-use crate::scene::{HOST, NAME, Scene, read, vain, write};
 use ioassay_device::Op;
 use ioassay_device::transport::nvme_tcp::DISCOVERY_NAME;
-use ioassay_device::transport::socket::{Protocol, Then};
+use ioassay_device::transport::socket::Then;
 
 #[test]
 fn properties_say_what_the_controller_can_and_is() {
     let mut scene = Scene::connected();
-    let wide = scene.ask(0, property(0).word(10, 1));
-    assert_eq!(wide, (0, 1023 | (1 << 16) | (10 << 24) | (1 << 37)));
+    assert_eq!(scene.ask(0, property(0).word(10, 1)), (0, 1023 | (1 << 16) | (10 << 24) | (1 << 37)));
     assert_eq!(scene.ask(0, property(8)), (0, 0x0001_0400));
     assert_eq!(scene.ask(0, property(0x1c)), (0, 1));
     assert_eq!(scene.ask(0, property(0)).0, vain(2));
     assert_eq!(scene.ask(0, property(0x30)).0, vain(2));
-    let (shutdown, other_set) = (ENABLED | (1 << 14), ENABLED | (7 << 4));
-    for (to, state) in [(shutdown, 1 | (2 << 2)), (0, 0)] {
+    for (to, state) in [(ENABLED | (1 << 14), 1 | (2 << 2)), (0, 0)] {
         assert_eq!(scene.ask(0, configure(to)), (0, 0));
         assert_eq!(scene.ask(0, property(0x1c)), (0, state));
     }
     assert_eq!(scene.ask(1, read(1, 0, 1)).0, vain(0x0c)); // it is not ready
-    assert_eq!(scene.ask(0, configure(other_set)), (0, 0));
+    assert_eq!(scene.ask(0, configure(ENABLED | (7 << 4))), (0, 0));
     assert_eq!(scene.ask(0, property(0x1c)), (0, 2));
 }
 
@@ -72,8 +69,7 @@ fn features_are_set_and_read_back() {
     let features = [(1, 7), (4, 350), (5, 9), (0x0a, 1), (0x0b, 0x100), (0x0f, 12_000)];
     for (feature, value) in features {
         assert_eq!(scene.ask(0, set(feature, value)), (0, 0));
-        let is = scene.ask(0, get(feature));
-        assert_eq!(is, (0, value.into()), "{feature:#x}");
+        assert_eq!(scene.ask(0, get(feature)), (0, value.into()), "{feature:#x}");
     }
     assert_eq!(scene.ask(0, set(2, 1)).0, vain(2)); // there is one power state
     assert_eq!(scene.ask(0, set(0x77, 0)).0, vain(2));
@@ -84,8 +80,7 @@ fn features_are_set_and_read_back() {
     let is_ms = u64::from_le_bytes(data[..].try_into().unwrap());
     assert_eq!(is_ms >> 48, 0b10); // the host set it
     assert!(is_ms & ((1 << 48) - 1) >= u64::from_le_bytes(time)); // it goes on
-    let cache = get((3 << 8) | 6);
-    assert_eq!(scene.ask(0, cache), (0, 4)); // the write cache can be switched
+    assert_eq!(scene.ask(0, get((3 << 8) | 6)), (0, 4)); // the write cache can be switched
 }
 
 #[test]
@@ -101,30 +96,24 @@ fn log_pages_are_given_in_parts() {
     assert_eq!(scene.log(2, 512, 1024), Err(vain(2)));
     assert_eq!(scene.log(2, 64, 2), Err(vain(2)));
     assert_eq!(scene.log(0x70, 64, 0), Err(vain(0x109))); // only the discovery service has it
-    let endless = Entry::new(2, 9).pointer(0x5a, 0, u32::MAX);
-    let endless = endless.word(10, 0xffff_0002).word(11, 0xffff);
+    let endless = Entry::new(2, 9).pointer(0x5a, 0, u32::MAX).word(10, 0xffff_0002).word(11, 0xffff);
     assert_eq!(scene.ask(0, endless).0, vain(0x0f));
 }
 
 #[test]
 fn log_pages_that_are_not_read_take_a_bounded_memory() {
     let mut scene = Scene::connected();
-    let log = Entry::new(2, 9).pointer(0x5a, 0, 1 << 20);
-    let log = log.word(10, 1 | (0xffff << 16)).word(11, 3);
-    let many = log.alone().repeat(100);
-    let mut out = Vec::new();
-    let session = &mut scene.sessions[0];
-    let received = (scene.nvme).received(session, &many, &mut out, &mut scene.drive);
-    assert_eq!(received.then, Then::Blocked);
-    assert!(out.len() < 6 << 20, "{} bytes", out.len());
+    let log = Entry::new(2, 9).pointer(0x5a, 0, 1 << 20).word(10, 1 | (0xffff << 16)).word(11, 3);
+    assert_eq!(scene.arrive(0, &log.alone().repeat(100)), Then::Blocked);
+    let told = scene.output(0).len();
+    assert!(told < 6 << 20, "{told} bytes");
 }
 
 #[test]
 fn queues_are_not_made_by_commands_and_unknown_commands_are_refused() {
     let mut scene = Scene::connected();
     for opcode in [0x00, 0x01, 0x04, 0x05, 0x0d, 0x10, 0x80, 0x84, 0xff] {
-        let refused = scene.ask(0, Entry::new(opcode, 3)).0;
-        assert_eq!(refused, vain(1), "{opcode:#x}");
+        assert_eq!(scene.ask(0, Entry::new(opcode, 3)).0, vain(1), "{opcode:#x}");
     }
 }
 
@@ -144,18 +133,13 @@ fn the_discovery_controller_only_discovers() {
 #[test]
 fn a_host_needs_no_name_and_keeps_to_the_one_that_it_has() {
     let mut scene = Scene::new();
-    let mut connects = |queue: u16, controller: u16, host: &str| {
-        let at = scene.open();
-        let data = connect_data(controller, NAME, host);
-        let connected = scene.ask_with(at, connect(queue, 32, 0), &data);
-        if queue == 0 && connected.0 == 0 {
-            assert_eq!(scene.ask(at, configure(ENABLED)), (0, 0));
-        }
-        connected
-    };
-    assert_eq!(connects(0, 0xffff, ""), (0, 1));
-    assert_eq!(connects(1, 1, ""), (0, 1));
-    assert_eq!(connects(2, 1, HOST), (0x4182, 512 | (1 << 16)));
+    for (queue, controller, host, answer) in
+        [(0, 0xffff, "", (0, 1)), (1, 1, "", (0, 1)), (2, 1, HOST, (0x4182, 512 | (1 << 16)))]
+    {
+        let (at, data) = (scene.open(), connect_data(controller, NAME, host));
+        assert_eq!(scene.ask_with(at, connect(queue, 32, 0), &data), answer);
+        assert_eq!(scene.ask(0, configure(ENABLED)), (0, 0));
+    }
 }
 
 // Events
@@ -181,8 +165,7 @@ fn events_are_held_told_once_and_aborted() {
     scene.drive.facts.read_only ^= true;
     assert_eq!(scene.next_event(), Some((11, CHANGED))); // the log was read: it is told again
     let abort = |id: u32| Entry::new(8, 20).word(10, id << 16);
-    let ended = completions(&scene.send(0, &abort(13).alone()));
-    assert_eq!(ended, [(13, 0x4007, 0), (20, 0, 0)]);
+    assert_eq!(completions(&scene.send(0, &abort(13).alone())), [(13, 0x4007, 0), (20, 0, 0)]);
     assert_eq!(scene.ask(0, abort(99)), (0, 1)); // nothing to abort
 }
 
@@ -192,17 +175,13 @@ fn commands_that_the_drive_has_not_done_are_aborted_on_their_own_queue() {
     scene.io(2, 32);
     let abort = |id, queue: u32, of: u32| Entry::new(8, id).word(10, (of << 16) | queue).alone();
     for id in [5, 6] {
-        let read = read(id, 0, 1).alone();
-        assert_eq!(scene.receive(1, &read), []);
+        assert_eq!(scene.receive(1, &read(id, 0, 1).alone()), []);
     }
     for (id, queue, of, result) in [(20, 1, 6, 0), (21, 2, 6, 1), (22, 1, 7, 1), (23, 9, 6, 1)] {
-        let said = scene.receive(0, &abort(id, queue, of));
-        assert_eq!(completed(&said), (id, 0, result));
+        assert_eq!(completed(&scene.receive(0, &abort(id, queue, of))), (id, 0, result));
     }
-    let ended = completions(&scene.answers(1));
-    assert_eq!(ended, [(5, 0, 0), (6, 0x4007, 0)]);
-    let again = scene.ask_with(1, write(6, 0, 1), &[1; 512]);
-    assert_eq!(again.0, 0, "its number is free again");
+    assert_eq!(completions(&scene.send(1, &[])), [(5, 0, 0), (6, 0x4007, 0)]);
+    assert_eq!(scene.ask_with(1, write(6, 0, 1), &[1; 512]).0, 0, "its number is free again");
 }
 
 #[test]
@@ -235,7 +214,7 @@ fn a_log_that_is_not_given_is_not_read() {
     let mut scene = Scene::connected();
     scene.identify(1, 0).unwrap();
     scene.drive.facts.read_only = true;
-    scene.tick(0, Duration::ZERO);
+    scene.pass(0, Duration::ZERO);
     assert_eq!(scene.log(4, 64, 8192), Err(vain(2)));
     assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [1, 0, 0, 0]);
 }
@@ -243,15 +222,11 @@ fn a_log_that_is_not_given_is_not_read() {
 #[test]
 fn a_shutdown_is_complete_when_all_that_was_answered_is_durable() {
     let mut scene = Scene::connected();
-    let state_of = |scene: &mut Scene| {
-        let (_, _, result) = completed(&scene.receive(0, &property(0x1c).alone()));
-        (result >> 2) & 3
-    };
-    let shutdown = scene.receive(0, &configure(ENABLED | (1 << 14)).alone());
-    assert_eq!(status_of(&shutdown), 0);
+    let state_of = |scene: &mut Scene| (completed(&scene.receive(0, &property(0x1c).alone())).2 >> 2) & 3;
+    assert_eq!(status_of(&scene.receive(0, &configure(ENABLED | (1 << 14)).alone())), 0);
     assert_eq!(scene.drive.due[0].command.op, Op::Flush);
     assert_eq!(state_of(&mut scene), 1); // it goes on
-    assert_eq!(scene.answers(0), []); // the command was complete before
+    assert_eq!(scene.send(0, &[]), []); // the command was complete before
     assert_eq!(state_of(&mut scene), 2); // it is complete
 }
 
@@ -262,8 +237,7 @@ fn a_threshold_below_the_temperature_is_told_of() {
     let cold = 1 << 20;
     assert_eq!(scene.ask(0, threshold(0)), (0, 343)); // as Identify says
     assert_eq!(scene.ask(0, threshold(cold)), (0, 0));
-    let no_sensor = set(4, (3 << 16) + 300);
-    assert_eq!(scene.ask(0, no_sensor).0, vain(2));
+    assert_eq!(scene.ask(0, set(4, (3 << 16) + 300)).0, vain(2)); // no such sensor
     assert_eq!(scene.ask(0, set(0x0b, 1 << 1)), (0, 0));
     for (threshold, usual) in [(300, 343), (cold + 320, cold)] {
         assert_eq!(scene.send(0, &event(10)), []);

@@ -1,9 +1,7 @@
 //! NVMe over TCP, byte by byte, without a socket: what is a unit, who may connect, and when a connection ends.
 
-use std::time::Duration;
-
-use crate::host::{Capsule, Entry, Unit, connect, connect_data, data, end_of, initialize, status_of, unit};
-use crate::scene::{HOST, NAME, Scene, read, vain, write};
+use crate::host::{Capsule, Entry, HOST, NAME, Scene, Unit, connect, connect_data, data, end_of, initialize};
+use crate::host::{read, status_of, unit, vain, write};
 use ioassay_device::transport::socket::{End, Protocol, Then};
 
 #[test]
@@ -11,8 +9,7 @@ fn the_initialization_agrees_on_digests_and_the_length_of_data() {
     for digests in 0..4 {
         let mut scene = Scene::new();
         scene.accept();
-        let most_data = 128 << 10;
-        let wanted = Unit::Initialized { digests, most_data };
+        let wanted = Unit::Initialized { digests, most_data: 128 << 10 };
         assert_eq!(scene.send(0, &initialize(0, digests)), [wanted]);
     }
 }
@@ -25,11 +22,7 @@ fn units_that_must_not_be_end_the_connection_and_say_why() {
         bytes[at] = value;
         bytes
     };
-    let long = {
-        let mut bytes = with(6, 1);
-        bytes.resize(72 + (1 << 16), 0);
-        bytes
-    };
+    let long = [with(6, 1), vec![0; 1 << 16]].concat();
     let cases = [
         (with(0, 5), 1, 0),    // a response from a host
         (with(0, 77), 1, 0),   // no such type
@@ -43,9 +36,8 @@ fn units_that_must_not_be_end_the_connection_and_say_why() {
     ];
     for (bytes, status, about) in cases {
         let mut scene = Scene::connected();
-        let end = end_of(&scene.send(1, &bytes));
-        assert_eq!(end, (status, about), "{:?}", &bytes[..8]);
-        assert_eq!(scene.then, Then::Ends(End::Now));
+        assert_eq!(end_of(&scene.send(1, &bytes)), (status, about), "{:?}", &bytes[..8]);
+        assert_eq!(scene.all[1].then, Then::Ends(End::Now));
     }
 }
 
@@ -64,17 +56,17 @@ fn nothing_but_an_initialization_may_come_first_and_it_has_to_be_possible() {
 #[test]
 fn a_host_that_ends_the_connection_gets_no_answer() {
     let mut scene = Scene::connected();
-    let end = unit(2, 0, &[0; 16], &[0; 24], (false, false));
-    assert_eq!(scene.send(1, &end), []);
-    assert_eq!(scene.then, Then::Ends(End::Now));
+    assert_eq!(scene.send(1, &unit(2, 0, &[0; 16], &[0; 24], (false, false))), []);
+    assert_eq!(scene.all[1].then, Then::Ends(End::Now));
 }
 
 #[test]
 fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
     let mut scene = Scene::new();
-    scene.digests = (true, true);
-    scene.admin(NAME, 0);
-    scene.io(1, 32);
+    for (number, controller) in [(0, 0xffff), (1, 1)] {
+        let at = scene.open_with((true, true));
+        scene.join(at, (number, 32, 0), &connect_data(controller, NAME, HOST));
+    }
     let mut capsule = write(1, 0, 1).capsule(&[3; 512], (true, true));
     capsule[100] ^= 1;
     assert_eq!(status_of(&scene.send(1, &capsule)), 0x22);
@@ -88,8 +80,7 @@ fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
 fn connect_refuses_what_it_does_not_have_and_says_where() {
     let (in_data, any) = (1 << 16, 0xffff);
     let (admin, io) = (connect(0, 32, 0), connect(1, 32, 0));
-    let long = "h".repeat(224);
-    let data = |controller, subsystem, host| connect_data(controller, subsystem, host);
+    let (long, data) = ("h".repeat(224), connect_data);
     let cases = [
         (admin, data(any, "nqn.other", HOST), 0x182, 256 | in_data),
         (admin, data(5, NAME, HOST), 0x182, 16 | in_data),
@@ -108,8 +99,7 @@ fn connect_refuses_what_it_does_not_have_and_says_where() {
     scene.io(2, 32);
     for (entry, data, status, expected) in cases {
         let at = scene.open();
-        let came = scene.ask_with(at, entry, &data);
-        assert_eq!(came, (vain(status), expected));
+        assert_eq!(scene.ask_with(at, entry, &data), (vain(status), expected));
     }
     let at = scene.open();
     // Nothing but Connect comes first.
@@ -124,9 +114,8 @@ fn more_hosts_than_controllers_are_refused_until_one_leaves() {
     }
     let at = scene.open();
     let data = connect_data(0xffff, NAME, HOST);
-    let refused = scene.ask_with(at, connect(0, 32, 0), &data).0;
-    assert_eq!(refused, 0x4181);
-    scene.nvme.closed(&mut scene.sessions[3]);
+    assert_eq!(scene.ask_with(at, connect(0, 32, 0), &data).0, 0x4181);
+    scene.close(3);
     assert_eq!(scene.ask_with(at, connect(0, 32, 0), &data), (0, 4));
 }
 
@@ -135,24 +124,19 @@ fn a_host_that_is_silent_for_too_long_loses_all_its_connections() {
     let mut scene = Scene::new();
     scene.admin(NAME, 5000);
     scene.io(1, 32);
-    let s = Duration::from_secs;
-    assert_eq!(scene.tick(0, s(0)).0, None);
-    assert_eq!(scene.tick(0, s(5)).0, None);
+    assert_eq!([0, 5].map(|seconds| scene.end_after(0, seconds)), [None; 2]);
     scene.ask(0, Entry::new(0x18, 3));
-    assert_eq!(scene.tick(0, s(8)).0, None);
-    assert_eq!(scene.tick(0, s(13)).0, None);
-    assert_eq!(scene.tick(0, s(15)).0, Some(End::Now));
-    assert!(scene.nvme.attention());
-    assert_eq!(scene.tick(1, s(15)).0, Some(End::Now));
+    assert_eq!([8, 13, 15].map(|seconds| scene.end_after(0, seconds)), [None, None, Some(End::Now)]);
+    assert!(scene.protocol.attention());
+    assert_eq!(scene.end_after(1, 15), Some(End::Now));
 }
 
 #[test]
 fn a_host_without_a_queue_is_not_waited_for_and_one_that_leaves_takes_its_queues_along() {
     let mut scene = Scene::connected();
     let idle = scene.open();
-    assert_eq!(scene.tick(idle, Duration::from_secs(9)).0, None);
-    assert_eq!(scene.tick(idle, Duration::from_secs(11)).0, Some(End::Now));
-    assert_eq!(scene.tick(1, Duration::from_secs(900)).0, None); // without a keep alive time
-    scene.nvme.closed(&mut scene.sessions[0]);
-    assert_eq!(scene.tick(1, Duration::ZERO).0, Some(End::Now));
+    assert_eq!([9, 11].map(|seconds| scene.end_after(idle, seconds)), [None, Some(End::Now)]);
+    assert_eq!(scene.end_after(1, 900), None); // without a keep alive time
+    scene.close(0);
+    assert_eq!(scene.end_after(1, 900), Some(End::Now));
 }

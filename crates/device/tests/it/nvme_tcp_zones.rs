@@ -3,33 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::drives::is_all;
-use crate::host::{Capsule, ENABLED, Entry, Unit, completed, configure, data, event, get};
-use crate::host::{property, set, status_of, units};
-use crate::memory_drive::sent;
-use crate::nvme_tcp_io::copy;
-use crate::scene::{NAME, Scene, read, vain, write};
-use ioassay_device::transport::socket::{Output, Protocol};
-use ioassay_device::zones::{ZoneAction, ZoneGeometry, Zones};
+use crate::host::{Capsule, ENABLED, Entry, NAME, Scene, Unit, completed, configure, copy, data, event, get, property};
+use crate::host::{read, set, status_of, units, vain, write, zones};
+use ioassay_device::zones::ZoneAction;
 
 const ZONE_BLOCKS: u64 = 128;
 const CAPACITY_BLOCKS: u64 = 96;
 const SETTINGS: u32 = ENABLED | (0b110 << 4);
 
-fn zones(count: u32) -> Zones {
-    Zones::new(ZoneGeometry {
-        count,
-        zone_bytes: ZONE_BLOCKS * 512,
-        capacity_bytes: CAPACITY_BLOCKS * 512,
-        most_open: 2,
-        most_active: 3,
-        append_bytes: 8192,
-    })
-}
-
 /// Queue 0 and 1 of a controller of a drive with 64 zones.
 fn zoned() -> Scene {
     let mut scene = Scene::new();
-    scene.drive.zones = Some(zones(64));
+    scene.drive.zones = Some(zones(64, ZONE_BLOCKS * 512));
     scene.admin(NAME, 0);
     assert_eq!(scene.ask(0, configure(0)), (0, 0));
     assert_eq!(scene.ask(0, configure(SETTINGS)), (0, 0));
@@ -38,14 +23,12 @@ fn zoned() -> Scene {
 }
 
 fn append(id: u16, zone: u64, blocks: u32) -> Entry {
-    let entry = Entry::new(0x7d, id).blocks(zone * ZONE_BLOCKS, blocks);
-    entry.pointer(0x01, 0, blocks * 512)
+    Entry::new(0x7d, id).blocks(zone * ZONE_BLOCKS, blocks).pointer(0x01, 0, blocks * 512)
 }
 
 fn manage(action: u32, zone: u64) -> Entry {
-    let first = zone * ZONE_BLOCKS;
     let entry = Entry::new(0x79, 1).namespace(1).pointer(0x5a, 0, 0);
-    entry.word(10, first as u32).word(13, action)
+    entry.word(10, (zone * ZONE_BLOCKS) as u32).word(13, action)
 }
 
 const SELECT_ALL: u32 = 1 << 8;
@@ -68,12 +51,6 @@ fn report(scene: &mut Scene, from: u64, room: u32, how: u32) -> Result<(u64, Vec
     Ok((number(0), zones.collect()))
 }
 
-/// Identify with a command set.
-fn identify(scene: &mut Scene, what: u32, set: u32, namespace: u32) -> Result<Vec<u8>, u16> {
-    let entry = Entry::new(6, 9).namespace(namespace).pointer(0x5a, 0, 4096);
-    scene.fetch(0, &entry.word(10, what).word(11, set << 24))
-}
-
 /// The state of one zone, its first block and write pointer.
 fn described(scene: &mut Scene, zone: u64) -> Described {
     report(scene, zone * ZONE_BLOCKS, 1, 0).unwrap().1[0]
@@ -86,25 +63,19 @@ fn word(page: &[u8], at: usize) -> u32 {
 #[test]
 fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
     let mut scene = zoned();
-    let capabilities = scene.ask(0, property(0).word(10, 1)).1;
-    assert_eq!((capabilities >> 37) & 0xff, 0b100_0001);
-    let state = scene.ask(0, property(0x1c)).1;
-    assert_eq!(state & 3, 1); // it is ready with all command sets
+    assert_eq!((scene.ask(0, property(0).word(10, 1)).1 >> 37) & 0xff, 0b100_0001);
+    assert_eq!(scene.ask(0, property(0x1c)).1 & 3, 1); // it is ready with all command sets
 
-    let namespace = identify(&mut scene, 5, 2, 1).unwrap();
+    let namespace = scene.identify_of(5, 2, 1).unwrap();
     // Reads cross boundaries, and nothing else is different.
     assert_eq!(namespace[..4], [0, 0, 1, 0]);
     // Active and open zones, less one.
     assert_eq!([4, 8].map(|at| word(&namespace, at)), [2, 1]);
     assert_eq!(u64::from(word(&namespace, 2816)), ZONE_BLOCKS);
     assert_eq!(namespace[2824], 0); // no descriptor extensions
-    for (what, set, namespace, status) in [
-        (5, 2, 2, 0x0b),
-        (7, 2, u32::MAX, 0x0b),
-        (5, 1, 1, 0x02), // no key-value namespace
-    ] {
-        let refused = identify(&mut scene, what, set, namespace);
-        assert_eq!(refused, Err(vain(status)));
+    // Nor is there a key-value namespace.
+    for (what, set, namespace, status) in [(5, 2, 2, 0x0b), (7, 2, u32::MAX, 0x0b), (5, 1, 1, 0x02)] {
+        assert_eq!(scene.identify_of(what, set, namespace), Err(vain(status)));
     }
     let both_sets = [&[5, 0, 0, 0][..], &[0; 12]].concat();
     for (what, set, namespace, at, wanted) in [
@@ -117,7 +88,7 @@ fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
         (1, 0, 0, 92, &[0, 1, 0, 8]),
         (0, 0, 1, 0, &8192_u32.to_le_bytes()),
     ] {
-        let page = identify(&mut scene, what, set, namespace).unwrap();
+        let page = scene.identify_of(what, set, namespace).unwrap();
         assert_eq!(page[at..at + wanted.len()], *wanted, "{what:#x}, {set}");
     }
 }
@@ -125,9 +96,8 @@ fn a_controller_tells_of_both_command_sets_and_of_the_zones() {
 #[test]
 fn a_drive_without_zones_knows_none_of_it() {
     let mut scene = Scene::connected();
-    let capabilities = scene.ask(0, property(0).word(10, 1)).1;
-    assert_eq!((capabilities >> 37) & 0xff, 1);
-    assert_eq!(identify(&mut scene, 5, 2, 1), Err(vain(0x02)));
+    assert_eq!((scene.ask(0, property(0).word(10, 1)).1 >> 37) & 0xff, 1);
+    assert_eq!(scene.identify_of(5, 2, 1), Err(vain(0x02)));
     assert_eq!(scene.ask(1, manage(4, 0)).0, vain(0x01));
     assert_eq!(scene.ask_with(1, append(1, 0, 1), &[0; 512]).0, vain(0x01));
     assert_eq!(report(&mut scene, 0, 4, 0), Err(vain(0x01)));
@@ -177,16 +147,13 @@ fn writes_move_the_pointer_and_are_refused_elsewhere_with_the_status_of_the_reas
         (append(1, 1, 1).word(12, 1 << 25), 1, vain(0x02)), // nothing is protected
         (beyond, 1, vain(0x80)),
     ] {
-        let seen = scene.ask_with(1, entry, &vec![7; blocks * 512]).0;
-        assert_eq!(seen, status, "{:?}", &entry.0[40..52]);
+        assert_eq!(scene.ask_with(1, entry, &vec![7; blocks * 512]).0, status, "{:?}", &entry.0[40..52]);
     }
     // Data that are longer than the largest append do not fit a capsule.
-    let long = append(1, 1, 17).pointer(0x5a, 0, 17 * 512);
-    let asks = scene.send(1, &long.alone());
+    let asks = scene.send(1, &append(1, 1, 17).pointer(0x5a, 0, 17 * 512).alone());
     let [Unit::Asks { transfer, length, .. }] = asks[..] else { panic!("{asks:?}") };
     assert_eq!(length, 8704);
-    let refused = scene.send(1, &data(1, transfer, 0, true, &[7; 8704]));
-    assert_eq!(status_of(&refused), 0x4002);
+    assert_eq!(status_of(&scene.send(1, &data(1, transfer, 0, true, &[7; 8704]))), 0x4002);
     // Reads go anywhere.
     let read = scene.fetch(1, &read(1, 90, 64)).unwrap();
     let (written, rest) = read.split_at(6 * 512);
@@ -200,11 +167,8 @@ fn write_zeroes_move_the_pointer_also_where_they_deallocate_and_deallocations_do
     assert_eq!(scene.ask(1, zeroes(0)).0, 0);
     assert_eq!(scene.ask(1, zeroes(8).word(12, 7 | (1 << 25))).0, 0);
     assert_eq!(scene.ask(1, zeroes(8)).0, vain(0x1bc));
-    let mut range = [0; 16];
-    range[4] = 8;
-    let deallocate = Entry::new(9, 1).namespace(1).word(11, 4);
-    let deallocated = scene.ask_with(1, deallocate.pointer(0x01, 0, 16), &range);
-    assert_eq!(deallocated.0, 0);
+    let deallocate = Entry::new(9, 1).namespace(1).word(11, 4).pointer(0x01, 0, 16);
+    assert_eq!(scene.ask_with(1, deallocate, &[8_u64 << 32, 0].map(u64::to_le_bytes).concat()).0, 0);
     assert_eq!(described(&mut scene, 0), (0x20, 0, 16));
 }
 
@@ -261,12 +225,10 @@ fn reports_begin_anywhere_choose_by_state_and_may_be_partial() {
     let zones = scene.drive.zones.as_mut().unwrap();
     zones.wear_out(4);
     zones.wear_out(5);
-    let fifth = Some(5 * ZONE_BLOCKS * 512);
-    zones.manage(ZoneAction::Offline, fifth).unwrap();
+    zones.manage(ZoneAction::Offline, Some(5 * ZONE_BLOCKS * 512)).unwrap();
     let (count, zones) = report(&mut scene, 0, 64, 0).unwrap();
     assert_eq!((count, zones.len()), (64, 64));
-    let states = zones[..6].iter().map(|zone| zone.0 >> 4);
-    assert_eq!(states.collect::<Vec<u8>>(), [1, 0xe, 3, 2, 0xd, 0xf]);
+    assert!(zones[..6].iter().map(|zone| zone.0 >> 4).eq([1, 0xe, 3, 2, 0xd, 0xf]));
     assert_eq!(zones[3].2, 3 * ZONE_BLOCKS + 1);
     for (filter, wanted) in [(1, 59), (2, 1), (3, 1), (4, 0), (5, 1), (6, 1), (7, 1)] {
         assert_eq!(report(&mut scene, 1, 64, filter << 8).unwrap().0, wanted);
@@ -298,8 +260,7 @@ fn hosts_are_told_of_zones_that_changed_by_themselves() {
     assert_eq!(scene.log(0xbf, 4096, 0).unwrap(), vec![0; 4096]);
     wear_out(&mut scene, 0);
     assert_eq!(scene.next_event().map(|(id, _)| id), Some(11));
-    let changed = scene.log(0xbf, 16, 0).unwrap();
-    assert_eq!(changed[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(scene.log(0xbf, 16, 0).unwrap()[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(append_to(&mut scene), vain(0x1ba));
     assert_eq!(scene.ask(1, manage(5, 7)).0, 0);
     assert_eq!(append_to(&mut scene), vain(0x1bb));
@@ -324,13 +285,10 @@ fn appends_in_flight_of_many_queues_are_each_placed_once() {
         // Answered from the last to the first.
         while let Some(answer) = scene.drive.due.pop_back() {
             let queue = answer.command.tag.queue as usize;
-            let mut out = Output::default();
-            let session = &mut scene.sessions[queue];
-            scene.nvme.answer(session, answer, &mut out, &scene.drive);
-            let (_, status, result) = completed(&units(&sent(out, &scene.drive)));
+            scene.deliver(answer);
+            let (_, status, result) = completed(&units(&std::mem::take(&mut scene.all[queue].out)));
             assert_eq!(status, 0);
-            let value = scene.drive.bytes[result as usize * 512];
-            assert_eq!(value, round * 8 + queue as u8); // it is where its host was told
+            assert_eq!(scene.drive.bytes[result as usize * 512], round * 8 + queue as u8); // where its host was told
             assert!(placed.insert(result));
         }
     }

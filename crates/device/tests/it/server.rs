@@ -6,25 +6,24 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::served::{Reach, ServedDrive, ask_raw, changed, read, read_of, small_drive, write, write_of};
-use ioassay_device::client::nvme_tcp::{Queue, Settings, connect};
+use crate::served::{Reach, ServedDrive, ask, options, read, read_of, write, write_of};
+use ioassay_device::client::nvme_tcp::{Queue, Settings};
 use ioassay_device::client::{Initiator, Request, vfio_user};
 use ioassay_device::server::{Options, serve};
 use serde_json::{Value, json};
 
 #[test]
 fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("cntrl");
     let drive = ServedDrive::start(&json!({
-        "transports": [format!("vfio-user:{}", path.display())],
+        "transports": ["vfio-user:FOLDER/cntrl"],
         "model": "none",
         "geometry": {},
         "calibrate": true,
         "idle_ms": 1,
     }));
-    assert_eq!(drive.ready.transports[0].address, path.to_string_lossy());
-    let connect = || vfio_user::connect(&path, &vfio_user::Settings::default());
+    let path = Path::new(&drive.ready.transports[0].address);
+    assert!(path.ends_with("cntrl"));
+    let connect = || vfio_user::connect(path, &vfio_user::Settings::default());
     let (mut admin, mut queue) = connect().expect("a device");
     for pause_ms in [0, 1, 5, 20, 0] {
         std::thread::sleep(Duration::from_millis(pause_ms)); // so that it may sleep
@@ -38,6 +37,7 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
     assert!(admin.state().is_err());
     let (_admin, mut queue) = connect().expect("a device");
     queue.call(Request::Flush).expect("a flush");
+    let path = path.to_owned();
     drive.stop();
     assert!(!path.exists());
 }
@@ -45,16 +45,15 @@ fn doorbells_in_shared_memory_are_seen_by_a_drive_that_sleeps() {
 #[test]
 fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() {
     let drive = ServedDrive::start(&json!({"buffer": {"policy": "lru", "buffer": 1 << 20}}));
-    assert_eq!(drive.ready.policy, "lru");
-    assert_eq!(drive.ready.buffer_pages, 256);
+    assert_eq!((&drive.ready.policy[..], drive.ready.buffer_pages), ("lru", 256));
     let (mut client, mut other) = (drive.client(""), drive.client(""));
     write(&mut client, 0, 1);
     client.call(Request::Flush).expect("a flush");
     write(&mut client, 0, 2);
     write(&mut client, 1, 2);
     assert_eq!(read(&mut client, 0), 2);
-    let answer = drive.ask(&json!({"request": "power-cut", "keep_connections": true}));
-    assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
+    let cut = json!({"request": "power-cut", "keep_connections": true});
+    assert_eq!(drive.ask(&cut), json!({"ok": true, "lost_pages": 2}));
     assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
     let stats = &drive.ask(&json!({"request": "stats", "buckets": true}))["stats"];
     assert_eq!(stats["power_cuts"], 1);
@@ -62,8 +61,7 @@ fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() 
     assert_eq!(stats["ways"][0]["connections"], 2);
     assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
     assert_eq!(drive.ask(&json!({"request": "reset-stats"})), json!({"ok": true}));
-    let stats = drive.statistics();
-    assert_eq!(stats["writes"]["commands"], 0);
+    assert_eq!(drive.statistics()["writes"]["commands"], 0);
     write(&mut client, 2, 3);
     assert_eq!(drive.ask(&json!({"request": "power-cut"})), json!({"ok": true, "lost_pages": 1}));
     for client in [&mut client, &mut other] {
@@ -71,15 +69,12 @@ fn power_cuts_take_what_was_not_flushed_and_connections_unless_these_are_kept() 
     }
     assert_eq!(drive.statistics()["ways"][0]["connections"], 0);
     assert_eq!(read(&mut drive.client(""), 2), 0, "new clients are served");
-    let (socket, summary) = (drive.socket().to_owned(), drive.stop());
-    assert!(summary.lost.is_none());
-    assert!(!socket.exists());
+    assert!(drive.stop().0.lost.is_none());
 }
 
 #[test]
 fn the_floor_is_measured_and_taken_off() {
-    let policy = json!({"policy": "lru", "buffer": 1 << 20});
-    let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": policy}));
+    let drive = ServedDrive::start(&json!({"calibrate": true, "buffer": {"policy": "lru", "buffer": 1 << 20}}));
     let transport = &drive.ready.transports[0];
     let kinds: Vec<&str> = drive.ready.warnings.iter().map(|warning| warning.kind).collect();
     match transport.floor_ns {
@@ -120,7 +115,7 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         b"\xff\xfe\x00\n",
         "[".repeat(70_000).as_bytes(),
     ] {
-        assert_eq!(ask_raw(path, bytes)["ok"], false, "{bytes:?}");
+        assert_eq!(ask(path, bytes)["ok"], false, "{bytes:?}");
     }
     // Clients that say nothing take no place for long: further ones are turned away, not queued.
     let silent: Vec<UnixStream> = (0..40).map_while(|_| UnixStream::connect(path).ok()).collect();
@@ -141,17 +136,12 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
 #[test]
 fn what_cannot_be_served_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
-    let message = |options: Value| {
-        let options: Options = serde_json::from_value(options).expect("options");
-        serve(&options, |_| panic!("it is served")).map(|_| ()).expect_err("an error").to_string()
-    };
-    let file = folder.path().join("backing");
-    let place = folder.path().display().to_string();
+    let (file, place) = (folder.path().join("backing"), folder.path().display().to_string());
     for row in include_str!("wrong_options.tsv").lines().skip(1) {
         let (options, wanted) = row.split_once('\t').expect("a row");
-        let options = options.replace("FOLDER", &place);
-        let seen = message(serde_json::from_str(&options).expect("JSON"));
-        assert!(seen.contains(wanted), "{options}: {seen}");
+        let options: Options = serde_json::from_str(&options.replace("FOLDER", &place)).expect("options");
+        let seen = serve(&options, |_| panic!("it is served")).expect_err("an error").to_string();
+        assert!(seen.contains(wanted), "{row}: {seen}");
         // No file is left of a drive that was never served.
         assert!(!file.exists() || wanted == "pin is 1000");
     }
@@ -162,8 +152,7 @@ fn what_cannot_be_served_is_said() {
 fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike() {
     let swift = json!({"elements": 4, "planes": 1, "dies": 1, "read_us": 0, "program_us": 0, "erase_us": 0});
     let drives = [0.0, 1.0, 1.0].map(|share| {
-        let options = json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20});
-        let drive = ServedDrive::start(&options);
+        let drive = ServedDrive::start(&json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20}));
         let mut client = drive.client("");
         for step in 0..2000 {
             write(&mut client, step * 15_973 % (128 << 8), 1);
@@ -180,18 +169,16 @@ fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike()
     let settled = before.as_ref().expect("it was asked for");
     assert!(settled.settled && settled.rounds >= 3 && settled.written_pages > 128 << 8);
     assert_eq!(old["written_pages"], 2000, "its own writes are not counted");
-    let is_amplified = old["write_amplification"].as_f64() > Some(1.2);
-    assert!(is_amplified, "{old}, before: {settled:?}");
+    assert!(old["write_amplification"].as_f64() > Some(1.2), "{old}, before: {settled:?}");
     assert_eq!((before, old), again);
 }
 
 /// A drive that does not notice protects the wrong bits: its data digests fit, and the host accepts them.
 #[test]
 fn rotten_bits_pass_the_data_digests_of_nvme_tcp() {
-    let drive = ServedDrive::start(&json!({"transports": ["nvme-tcp:127.0.0.1:0"]}));
+    let drive = ServedDrive::start(&json!({}));
     let settings = Settings { header_digests: true, data_digests: true, ..Settings::default() };
-    let (at, name) = drive.subsystem();
-    let (_admin, mut queue) = connect(&at, name, &settings).unwrap();
+    let (_admin, [mut queue]) = drive.host(&settings, [1]);
     let data = vec![9; 64 << 10];
     queue.call(write_of(0, &data, true)).unwrap();
     let read = read_of(0, 64 << 10);
@@ -214,21 +201,18 @@ fn zoned(file: &Path, changes: &Value) -> Value {
         "zones": {"zone_bytes": ZONE, "capacity_bytes": ZONE / 2, "open": 4},
         "backing_file": file,
     });
-    for (key, value) in changes.as_object().expect("an object") {
-        zoned[key] = value.clone();
-    }
+    zoned.as_object_mut().expect("an object").extend(changes.as_object().expect("an object").clone());
     zoned
 }
 
 /// Serves a drive to one host: its zones before and after.
 fn during(changes: &Value, act: impl FnOnce(&mut Queue)) -> (Value, Value) {
     let drive = ServedDrive::start(changes);
-    let (at, name) = drive.subsystem();
-    let (_admin, mut queue) = connect(&at, name, &Settings::default()).expect("a host");
+    let (_admin, [mut queue]) = drive.host(&Settings::default(), [1]);
     act(&mut queue);
     let before = serde_json::to_value(drive.ready.zones).expect("JSON");
     let after = drive.statistics()["zones"].clone();
-    assert_eq!(drive.stop().lost, None);
+    assert_eq!(drive.stop().0.lost, None);
     (before, after)
 }
 
@@ -238,8 +222,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     let file = folder.path().join("file");
     let (before, after) = during(&zoned(&file, &json!({})), |queue| {
         for (offset_bytes, length) in [(ZONE, 8192), (2 * ZONE, ZONE / 2)] {
-            let data = vec![7; length as usize];
-            queue.call(write_of(offset_bytes, &data, false)).expect("it is written");
+            queue.call(write_of(offset_bytes, &vec![7; length as usize], false)).expect("it is written");
         }
     });
     let of = |zones: &Value, keys: [&str; 2]| keys.map(|key| zones[key].clone());
@@ -248,8 +231,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
     // The size is that of the drive, without the table.
     let (before, _) = during(&zoned(&file, &json!({"size_bytes": null})), |queue| {
         assert_eq!(queue.size_bytes(), 16 << 20);
-        let content = queue.call(read_of(ZONE, 16384)).expect("it is read");
-        assert!(content == [[7; 8192], [0; 8192]].concat());
+        assert!(queue.call(read_of(ZONE, 16384)).expect("it is read") == [[7; 8192], [0; 8192]].concat());
     });
     assert_eq!(of(&before, ["closed", "full"]), [1, 1]);
     let plain = folder.path().join("plain");
@@ -259,7 +241,7 @@ fn a_backing_file_keeps_zones_and_is_taken_for_nothing_else() {
         (&file, json!({"zones": {"zone_bytes": ZONE}}), "expected the same zones"),
         (&plain, json!({}), "holds a drive without zones"),
     ] {
-        let options = changed(small_drive(), &zoned(file, &changes));
+        let options = options(folder.path(), "drive", &zoned(file, &changes));
         let refused = serve(&options, |_| panic!("it is refused")).expect_err("it is refused").to_string();
         assert!(refused.contains(wanted), "{refused}");
     }

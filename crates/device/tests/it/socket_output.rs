@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use ioassay_device::transport::socket::Output;
 use proptest::prelude::*;
 
+use crate::drives::is_all;
 use crate::memory_drive::Memory;
 
 const PAGE_BYTES: usize = 4096;
@@ -69,10 +70,8 @@ fn a_page_that_was_begun_ends_as_it_began_and_those_behind_it_are_as_they_are_th
         assert!(output.send(&mut socket, &drive).unwrap());
         let (content, digest) = socket.0.split_at(LENGTH);
         // It begins in the middle of a page.
-        let old = (taken.min(LENGTH) + 512).next_multiple_of(PAGE_BYTES) - 512;
-        let old = old.min(LENGTH);
-        assert!(content[..old].iter().all(|&byte| byte == 0), "{taken}");
-        assert!(content[old..].iter().all(|&byte| byte == 1), "{taken}");
+        let old = ((taken.min(LENGTH) + 512).next_multiple_of(PAGE_BYTES) - 512).min(LENGTH);
+        assert!(is_all(&content[..old], 0) && is_all(&content[old..], 1), "{taken}");
         assert_eq!(digest, crc32c::crc32c(content).to_le_bytes());
     }
 }

@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::host;
 use crate::host::nbd::{FLAGS, option, request};
-use crate::memory_drive::{EmulatedDrive, Memory, round};
+use crate::memory_drive::{Memory, Served, endpoint, round};
 use crate::served::read_what_they_wrote;
 use ioassay_device::client::Waiting;
 use ioassay_device::client::nbd::Client;
-use ioassay_device::transport::Transport;
-use ioassay_device::transport::nbd::{self, Export, Nbd};
-use ioassay_device::transport::nvme_tcp::{self, Subsystem};
-use ioassay_device::transport::socket::{Endpoint, Server, SharedMemory};
+use ioassay_device::transport::nbd::{self, Export};
+use ioassay_device::transport::socket::{Endpoint, SharedMemory};
+use ioassay_device::transport::{self, Transport};
 
 /// After this time and this number of rounds without an event nothing more is expected.
 const QUIET: Duration = Duration::from_millis(60);
@@ -29,20 +28,24 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The greeting and the answer that the transmission begins.
 const HELLO: usize = 18 + 10;
 
-/// A server with a limit of connections, and its drive.
+/// A server and its drive.
 struct Scene {
-    server: Server<Nbd>,
+    server: Box<dyn Transport>,
     drive: Memory,
     at: SocketAddr,
 }
 
 impl Scene {
+    fn over(server: Box<dyn Transport>, size_bytes: u64) -> Self {
+        let Endpoint::Tcp(at) = endpoint(&server.address()) else { panic!("asked for TCP") };
+        Self { server, drive: Memory::new(size_bytes, 512), at }
+    }
+
+    /// With a limit of connections.
     fn of(connections: usize, size_bytes: u64) -> Self {
         let export = Export { connections, ..Export::default() };
         let server = nbd::serve(export, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
-        let Endpoint::Tcp(at) = *server.endpoint() else { panic!("asked for TCP") };
-        let drive = Memory::new(size_bytes, 512);
-        Self { server, drive, at }
+        Self::over(Box::new(server), size_bytes)
     }
 
     fn new(connections: usize) -> Self {
@@ -51,14 +54,18 @@ impl Scene {
 
     /// A client that said hello and begins the transmission.
     fn begin(&self) -> TcpStream {
+        self.begin_with(&[])
+    }
+
+    /// One that also sent this.
+    fn begin_with(&self, bytes: &[u8]) -> TcpStream {
         let mut client = TcpStream::connect(self.at).unwrap();
-        let begin = [&FLAGS[..], &option(1, &[])].concat();
-        client.write_all(&begin).unwrap();
+        client.write_all(&[&FLAGS[..], &option(1, &[]), bytes].concat()).unwrap();
         client
     }
 
     fn round(&mut self) -> bool {
-        round(&mut self.server, &mut self.drive)
+        round(self.server.as_mut(), &mut self.drive)
     }
 
     /// Rounds until nothing has happened for a while.
@@ -86,27 +93,43 @@ impl Scene {
     }
 
     /// Rounds until this is so.
-    fn round_until(&mut self, is_so: impl Fn() -> bool) {
+    fn round_until(&mut self, is_so: impl Fn(&Self) -> bool) {
         let start = Instant::now();
-        while !is_so() {
+        while !is_so(self) {
             assert!(start.elapsed() < PATIENCE, "it waits for ever");
             self.round();
         }
     }
 
-    /// How many bytes came, at most these, when the server closed the connection.
-    fn receive(&mut self, client: &mut TcpStream, most: usize) -> usize {
-        receive(&mut self.server, &mut self.drive, client, most).len()
+    /// Rounds until this number of bytes came, or the server closed the connection. Returns the bytes.
+    fn receive(&mut self, client: &mut TcpStream, most: usize) -> Vec<u8> {
+        client.set_nonblocking(true).unwrap();
+        let (mut all, mut came, start) = (vec![0; most], 0, Instant::now());
+        while came < most {
+            assert!(start.elapsed() < PATIENCE, "{came} of {most} bytes came");
+            self.round();
+            match client.read(&mut all[came..]) {
+                Ok(0) => break,
+                Ok(bytes) => came += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    // Ten seconds may pass before the server gives up a client.
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                Err(_) => break,
+            }
+        }
+        all.truncate(came);
+        all
     }
 
     /// Whether a whole answer of this length comes.
     fn gets(&mut self, client: &mut TcpStream, bytes: usize) -> bool {
-        self.receive(client, bytes) == bytes
+        self.receive(client, bytes).len() == bytes
     }
 
     /// Whether the server closes the connection.
     fn ends(&mut self, client: &mut TcpStream) -> bool {
-        self.receive(client, 1000) < 1000
+        self.receive(client, 1000).len() < 1000
     }
 }
 
@@ -114,33 +137,13 @@ fn read_request(length: u32) -> Vec<u8> {
     request(0, 0, 0, length)
 }
 
-/// Rounds until this number of bytes came, or the server closed the connection. Returns the bytes.
-fn receive(server: &mut dyn Transport, drive: &mut Memory, client: &mut TcpStream, most: usize) -> Vec<u8> {
-    client.set_nonblocking(true).unwrap();
-    let (mut all, start) = (vec![0; most], Instant::now());
-    let mut came = 0;
-    while came < most {
-        assert!(start.elapsed() < PATIENCE, "{came} of {most} bytes came");
-        round(server, drive);
-        match client.read(&mut all[came..]) {
-            Ok(0) => break,
-            Ok(bytes) => came += bytes,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                // Ten seconds may pass before the server gives up a client.
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            Err(_) => break,
-        }
-    }
-    all.truncate(came);
-    all
-}
+/// What the first read of 512 bytes is answered.
+const FIRST: usize = HELLO + 16 + 512;
 
 /// Whether the server has not closed the connection.
 fn is_open(client: &mut TcpStream) -> bool {
     client.set_nonblocking(true).unwrap();
-    let rest = client.read_to_end(&mut Vec::new());
-    rest.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    client.read_to_end(&mut Vec::new()).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 #[test]
@@ -174,8 +177,7 @@ fn a_crowd_that_is_turned_away_takes_nothing() {
     scene.settle();
     assert_eq!(scene.server.connections(), 1);
     first.write_all(&read_request(512)).unwrap();
-    let answer = HELLO + 16 + 512;
-    assert!(scene.gets(&mut first, answer));
+    assert!(scene.gets(&mut first, FIRST));
 }
 
 #[test]
@@ -196,8 +198,7 @@ fn clients_that_come_when_all_others_left_are_served() {
 #[test]
 fn a_vanished_clients_slot_is_free_when_its_last_answer_came() {
     let mut scene = Scene::new(1);
-    let mut client = scene.begin();
-    client.write_all(&read_request(4096).repeat(5)).unwrap();
+    let client = scene.begin_with(&read_request(4096).repeat(5));
     scene.settle_unanswered();
     assert_eq!(scene.drive.due.len(), 5);
     drop(client);
@@ -216,50 +217,39 @@ fn a_client_that_does_not_read_is_read_no_further_and_gets_everything_later() {
     const READS: usize = 400;
     let mut scene = Scene::new(2);
     scene.drive.bytes.fill(7);
-    let mut lazy = scene.begin();
-    let reads = read_request(1 << 20).repeat(READS);
-    lazy.write_all(&reads).unwrap();
+    let mut lazy = scene.begin_with(&read_request(1 << 20).repeat(READS));
     scene.settle();
     let taken = scene.drive.seen.len();
     assert!(taken < 60, "{taken} reads of 1 MiB were taken");
-    let mut other = scene.begin();
-    other.write_all(&read_request(512)).unwrap();
+    let mut other = scene.begin_with(&read_request(512));
     scene.settle();
-    let answer = HELLO + 16 + 512;
-    assert!(scene.gets(&mut other, answer));
-    let wanted = HELLO + READS * (16 + (1 << 20));
-    assert!(scene.gets(&mut lazy, wanted));
+    assert!(scene.gets(&mut other, FIRST));
+    assert!(scene.gets(&mut lazy, HELLO + READS * (16 + (1 << 20))));
     assert_eq!(scene.drive.seen.len(), READS + 1);
 }
 
 #[test]
 fn nonsense_and_slow_clients_disturb_nobody() {
     let mut scene = Scene::new(8);
-    let mut slow = scene.begin();
-    let mut mad = scene.begin();
-    let request = read_request(512);
-    for (turn, byte) in request.iter().enumerate() {
-        slow.write_all(&[*byte]).unwrap();
+    let (mut slow, mut mad) = (scene.begin(), scene.begin());
+    for (turn, byte) in read_request(512).into_iter().enumerate() {
+        slow.write_all(&[byte]).unwrap();
         if turn == 9 {
             mad.write_all(&[0xee; 100]).unwrap();
         }
         scene.round();
     }
     assert!(scene.ends(&mut mad));
-    let answer = HELLO + 16 + 512;
-    assert!(scene.gets(&mut slow, answer));
+    assert!(scene.gets(&mut slow, FIRST));
     assert_eq!(scene.drive.seen.len(), 1);
 }
 
 #[test]
 fn a_disconnect_is_answered_to_the_end() {
     let mut scene = Scene::new(1);
-    let mut client = scene.begin();
-    let bye = request(2, 0, 0, 0);
-    let requests = [read_request(4096), bye].concat();
-    client.write_all(&requests).unwrap();
+    let mut client = scene.begin_with(&[read_request(4096), request(2, 0, 0, 0)].concat());
     scene.settle_unanswered();
-    assert_eq!(scene.receive(&mut client, 10_000), HELLO + 16 + 4096);
+    assert_eq!(scene.receive(&mut client, 10_000).len(), HELLO + 16 + 4096);
     drop(client);
     scene.settle();
     assert_eq!(scene.server.connections(), 0);
@@ -267,26 +257,21 @@ fn a_disconnect_is_answered_to_the_end() {
 
 #[test]
 fn a_host_that_breaks_the_rules_is_told_why() {
-    let subsystem = Subsystem::of("test");
-    let mut server = nvme_tcp::serve(subsystem, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
-    let Endpoint::Tcp(at) = *server.endpoint() else { panic!("asked for TCP") };
-    let mut drive = Memory::new(1 << 20, 512);
-    let mut client = TcpStream::connect(at).unwrap();
-    client.write_all(&host::initialize(0, 0)).unwrap();
-    client.write_all(&[0xee; 4096]).unwrap();
-    let all = receive(&mut server, &mut drive, &mut client, 1000);
+    let mut scene = Scene::over(transport::open(0, "nvme-tcp:127.0.0.1:0").unwrap(), 1 << 20);
+    let mut client = TcpStream::connect(scene.at).unwrap();
+    client.write_all(&[&host::initialize(0, 0)[..], &[0xee; 4096]].concat()).unwrap();
+    let all = scene.receive(&mut client, 1000);
     assert_eq!(host::end_of(&host::units(&all)), (1, 0));
 }
 
 #[test]
 fn nothing_follows_a_request_to_end_the_connection() {
     let mut scene = Scene::new(1);
-    let mut client = scene.begin();
-    client.write_all(&read_request(4096)).unwrap();
+    let mut client = scene.begin_with(&read_request(4096));
     scene.settle_unanswered();
     client.write_all(&[0xee; 28]).unwrap();
     scene.settle_unanswered();
-    assert_eq!(scene.receive(&mut client, 10_000), HELLO);
+    assert_eq!(scene.receive(&mut client, 10_000).len(), HELLO);
 }
 
 #[test]
@@ -296,21 +281,20 @@ fn a_drive_that_sleeps_is_woken_by_all_that_concerns_it() {
     let done = Arc::new(AtomicBool::new(false));
     let (is_done, mut client) = (done.clone(), scene.begin());
     let reader = std::thread::spawn(move || {
-        let reads = read_request(1 << 20).repeat(READS);
-        client.write_all(&reads).unwrap();
-        let mut all = vec![0; HELLO + READS * (16 + (1 << 20))];
-        client.read_exact(&mut all).unwrap();
+        client.write_all(&read_request(1 << 20).repeat(READS)).unwrap();
+        client.read_exact(&mut vec![0; HELLO + READS * (16 + (1 << 20))]).unwrap();
         is_done.store(true, Ordering::SeqCst); // before the connection ends, which wakes the drive
     });
     let mut descriptors = Vec::new();
     scene.server.descriptors(&mut descriptors);
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&descriptors[0]);
     let (mut sleeps, mut in_vain) = (0, 0);
     while !done.load(Ordering::SeqCst) {
         while scene.round() {}
         sleeps += 1;
         assert!(sleeps < 100_000, "it is woken for nothing");
         // Nothing comes while the reader is held up, or when the end of its connection was handled already.
-        in_vain += u32::from(!is_woken(descriptors[0]) && scene.round());
+        in_vain += u32::from(!is_woken(descriptor) && scene.round());
     }
     reader.join().unwrap();
     assert_eq!(in_vain, 0); // it slept for as long as it could
@@ -327,33 +311,20 @@ fn is_woken(descriptor: std::os::fd::RawFd) -> bool {
 #[test]
 fn both_transports_measure_their_floor_and_leave() {
     for (name, slow) in [("nbd", false), ("nbd", true), ("nvme-tcp", true)] {
-        let at: Endpoint = "127.0.0.1:0".parse().unwrap();
-        let mut drive = Memory::new(1 << 20, 512);
-        drive.keeps = false;
-        let mut transport: Box<dyn Transport> = match name {
-            "nbd" => Box::new(nbd::serve(Export::default(), 0, &at).unwrap()),
-            _ => Box::new(nvme_tcp::serve(Subsystem::of("test"), 0, &at).unwrap()),
-        };
-        let mut probe = transport.probe().unwrap();
-        let client = std::thread::spawn(move || probe.run(100, slow));
-        while !client.is_finished() {
-            round(transport.as_mut(), &mut drive);
-        }
+        let mut scene = Scene::over(transport::open(0, &format!("{name}:127.0.0.1:0")).unwrap(), 1 << 20);
+        scene.drive.keeps = false;
+        let mut probe = scene.server.probe().unwrap();
+        let client = std::thread::spawn(move || probe(100, slow));
+        scene.round_until(|_| client.is_finished());
         assert!(!client.join().unwrap().unwrap().is_empty(), "{name}");
-        let start = Instant::now();
-        while transport.connections() > 0 {
-            assert!(start.elapsed() < PATIENCE, "{name}");
-            round(transport.as_mut(), &mut drive);
-        }
+        scene.round_until(|scene| scene.server.connections() == 0);
     }
 }
 
 #[test]
 fn many_clients_at_once_read_what_they_wrote() {
-    let mut scene = Scene::of(16, 16 << 20);
-    scene.drive.keeps = false;
-    let to = Endpoint::Tcp(scene.at);
-    let _served = EmulatedDrive::start(scene.server, scene.drive);
+    let served = Served::start("nbd:tcp:127.0.0.1:0", Memory::forgetful(16 << 20, 512));
+    let to = served.endpoint();
     read_what_they_wrote(8, |number| Client::connect(&to, "", number % 2 == 0, Waiting::Sleeps).unwrap());
 }
 
@@ -375,17 +346,15 @@ fn long_write(value: u8) -> Vec<u8> {
 /// Enough memory for one such message at a time.
 fn scene_of_long_writes(connections: usize) -> Scene {
     let mut scene = Scene::of(connections, LENGTH as u64);
-    let memory = SharedMemory::new(LENGTH as u64);
-    scene.server.share_memory(&memory);
+    scene.server.share_memory(&SharedMemory::new(LENGTH as u64));
     scene
 }
 
 #[test]
 fn long_messages_share_a_bounded_memory_and_all_of_them_are_taken_in_the_end() {
     let mut scene = scene_of_long_writes(20);
-    let clients = (0..12).map(|number| sends(scene.begin(), long_write(number)));
-    let clients: Vec<_> = clients.collect();
-    scene.round_until(|| clients.iter().all(JoinHandle::is_finished));
+    let clients: Vec<_> = (0..12).map(|number| sends(scene.begin(), long_write(number))).collect();
+    scene.round_until(|_| clients.iter().all(JoinHandle::is_finished));
     for client in clients {
         assert!(scene.gets(&mut client.join().unwrap(), HELLO + 16));
     }
@@ -396,19 +365,16 @@ fn who_keeps_memory_and_sends_nothing_makes_room_for_those_who_wait() {
     let mut scene = scene_of_long_writes(4);
     let mut keeper = scene.begin();
     // Half of a message, and no more.
-    let mut half = long_write(1);
-    half.truncate(LENGTH / 2);
-    let sent = sends(keeper.try_clone().unwrap(), half);
-    scene.round_until(|| sent.is_finished());
+    let sent = sends(keeper.try_clone().unwrap(), long_write(1)[..LENGTH / 2].to_vec());
+    scene.round_until(|_| sent.is_finished());
     scene.settle();
     // A small request is answered meanwhile.
-    let mut other = scene.begin();
-    other.write_all(&read_request(512)).unwrap();
-    assert!(scene.gets(&mut other, HELLO + 16 + 512));
+    let mut other = scene.begin_with(&read_request(512));
+    assert!(scene.gets(&mut other, FIRST));
     assert!(is_open(&mut keeper));
     other.set_nonblocking(false).unwrap();
     let waits = sends(other, long_write(2));
-    scene.round_until(|| waits.is_finished());
+    scene.round_until(|_| waits.is_finished());
     assert!(scene.gets(&mut waits.join().unwrap(), 16));
     assert!(scene.ends(&mut keeper));
 }

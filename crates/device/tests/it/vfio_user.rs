@@ -1,34 +1,22 @@
 //! vfio-user through its socket and shared memory, with this crate's own client.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::memory_drive::{EmulatedDrive, Memory};
-use crate::nvme_tcp_io::copy;
+use crate::host::copy;
+use crate::memory_drive::{Memory, Served};
 use crate::served::{read_of, read_what_it_wrote, trim_of, write_of, zeroes_of};
 use ioassay_device::client::nvme::Entry;
-use ioassay_device::client::vfio_user::{Admin, Channel, Settings, connect};
+use ioassay_device::client::vfio_user::{Admin, Channel, Queue, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
-use ioassay_device::command::{Op, Status};
-use ioassay_device::transport::Transport;
-use ioassay_device::transport::vfio_user::VfioUser;
+use ioassay_device::command::{Op, Status, Trouble};
 use proptest::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 
 const SIZE_BYTES: u64 = 16 << 20;
 
-pub struct Served {
-    pub drive: EmulatedDrive,
-    pub path: PathBuf,
-    _folder: tempfile::TempDir,
-}
-
 fn serve(drive: Memory) -> Served {
-    let folder = tempfile::tempdir().unwrap();
-    let transport = VfioUser::bind(0, folder.path()).unwrap();
-    let path = PathBuf::from(transport.address());
-    Served { drive: EmulatedDrive::start(transport, drive), path, _folder: folder }
+    Served::start("vfio-user:FOLDER", drive)
 }
 
 pub fn served(block_bytes: u32) -> Served {
@@ -43,6 +31,13 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// What becomes of a command.
+fn status(queue: &mut Queue, entry: &Entry) -> u16 {
+    queue.place(entry);
+    queue.push().unwrap();
+    queue.wait().unwrap().status
+}
+
 fn signalled(event: &OwnedFd) -> bool {
     rustix::io::read(event, &mut [0; 8]).is_ok()
 }
@@ -52,11 +47,10 @@ fn what_is_written_is_read_with_data_of_any_length() {
     for block_bytes in [512, 4096] {
         let served = served(block_bytes);
         let settings = Settings { entries: 8, data_bytes: 1 << 20, copies: true };
-        let (mut admin, mut queue) = connect(&served.path, &settings).unwrap();
+        let (mut admin, mut queue) = connect(served.address.as_ref(), &settings).unwrap();
         assert_eq!(queue.size_bytes(), SIZE_BYTES);
         assert_eq!(queue.block_bytes(), block_bytes);
-        let ranges = [(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288), (0, 516 << 10)];
-        read_what_it_wrote(&mut queue, &ranges);
+        read_what_it_wrote(&mut queue, &[(0, 4096), (4096, 8192), (1 << 20, 1 << 20), (12288, 12288), (0, 516 << 10)]);
         queue.call(Request::Flush).unwrap();
         admin.shut_down().unwrap();
     }
@@ -65,17 +59,14 @@ fn what_is_written_is_read_with_data_of_any_length() {
 #[test]
 fn trims_zeroes_and_forced_writes_reach_the_drive_as_such() {
     let served = served(4096);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let write = |fua| write_of(8192, &[7; 4096], fua);
-    let (trim, zeroes) = (trim_of(8192, 4096), zeroes_of(8192, 4096));
-    for request in [write(true), trim, write(false), zeroes, Request::Flush] {
+    for request in [write(true), trim_of(8192, 4096), write(false), zeroes_of(8192, 4096), Request::Flush] {
         queue.call(request).unwrap();
     }
-    let seen = served.drive.stop().seen;
-    let ops: Vec<(Op, bool)> = seen.iter().map(|one| (one.op, one.fua)).collect();
-    let wanted =
-        [(Op::Write, true), (Op::Trim, false), (Op::Write, false), (Op::WriteZeroes, false), (Op::Flush, false)];
-    assert_eq!(ops, wanted);
+    let seen = served.stop().seen;
+    assert!(seen.iter().map(|one| one.op).eq([Op::Write, Op::Trim, Op::Write, Op::WriteZeroes, Op::Flush]));
+    assert!(seen.iter().map(|one| one.fua).eq([true, false, false, false, false]));
 }
 
 #[test]
@@ -83,7 +74,7 @@ fn a_queue_wraps_around_at_any_depth() {
     let served = served(512);
     for entries in [2, 3, 8] {
         let settings = Settings { entries, ..Settings::default() };
-        let (admin, mut queue) = connect(&served.path, &settings).unwrap();
+        let (admin, mut queue) = connect(served.address.as_ref(), &settings).unwrap();
         for _ in 0..40 {
             for tag in 0..entries - 1 {
                 queue.submit(tag, read_of(u64::from(tag) * 512, 512));
@@ -102,10 +93,9 @@ fn a_queue_wraps_around_at_any_depth() {
 #[test]
 fn queues_are_created_and_deleted_as_the_specification_says() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     let memory = admin.share(1 << 20).unwrap();
-    let at = memory.address;
-    let (completions, submissions) = (0x05, 0x01);
+    let (at, completions, submissions) = (memory.address, 0x05, 0x01);
     for (opcode, id, entries, at, flags, status) in [
         // No completion queue of that number yet; none of number 0 or beyond the most.
         (submissions, 1, 8, at, (1 << 16) | 1, 0x100),
@@ -122,7 +112,7 @@ fn queues_are_created_and_deleted_as_the_specification_says() {
         (submissions, 2, 8, at + 8192, (1 << 16) | 1, 0),
     ] {
         let number = admin.submit(opcode, 0, at, &[((entries - 1) << 16) | id, flags]);
-        let entry = admin.reap().unwrap();
+        let entry = admin.commands.wait().unwrap();
         assert_eq!(entry.id, number);
         assert_eq!(entry.status & 0x7ff, status, "{opcode} {id}");
     }
@@ -137,7 +127,7 @@ fn queues_are_created_and_deleted_as_the_specification_says() {
 #[test]
 fn a_reset_begins_anew() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     for _ in 0..3 {
         let mut queue = admin.queue(1, &Settings::default(), None).unwrap();
         queue.call(read_of(0, 512)).unwrap();
@@ -156,7 +146,7 @@ fn a_reset_begins_anew() {
 #[test]
 fn the_controller_describes_a_device_on_a_bus() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     admin.require(0x06, 0, &[1]).unwrap();
     let page = admin.data();
     assert_eq!(&page[4..10], b"IA0001");
@@ -176,8 +166,7 @@ fn the_controller_describes_a_device_on_a_bus() {
     admin.require(0x0a, 0, &[0x81, 1]).unwrap();
     assert_eq!(admin.data()[..16], [9; 16]);
     // The log of commands has those of queues.
-    let log = [5 | (1023 << 16), 0, 0, 0];
-    admin.require(0x02, 0, &log).unwrap();
+    admin.require(0x02, 0, &[5 | (1023 << 16), 0, 0, 0]).unwrap();
     let page = admin.data();
     assert_eq!([0, 4, 16, 20, 24].map(|at| page[at]), [1; 5]);
 }
@@ -185,10 +174,9 @@ fn the_controller_describes_a_device_on_a_bus() {
 #[test]
 fn interrupts_come_where_the_client_set_them() {
     let served = served(512);
-    let mut admin = Admin::connect(&served.path).unwrap();
-    let events: Vec<OwnedFd> =
-        (0..3).map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()).collect();
-    let borrowed: Vec<BorrowedFd<'_>> = events.iter().map(AsFd::as_fd).collect();
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
+    let events = [(); 3].map(|()| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+    let borrowed = events.each_ref().map(AsFd::as_fd);
     admin.channel.set_interrupts(0, &borrowed).unwrap();
     let mut queue = admin.queue(1, &Settings::default(), Some(2)).unwrap();
     wait_until("the admin queue's interrupt", || signalled(&events[0]));
@@ -202,39 +190,32 @@ fn interrupts_come_where_the_client_set_them() {
     assert!(admin.channel.set_interrupts(33, &borrowed).is_err());
     // None from the first on: all are off.
     admin.channel.set_interrupts(0, &[]).unwrap();
-    let mut off = vec![];
-    for number in [20u32, 1 | (1 << 5), 2, 0, 0] {
-        off.extend_from_slice(&number.to_le_bytes());
-    }
-    admin.channel.request(8, &off, &[]).unwrap();
+    admin.channel.request(8, &[20u32, 1 | (1 << 5), 2, 0, 0].map(u32::to_le_bytes).concat(), &[]).unwrap();
     queue.call(Request::Flush).unwrap();
     assert!(!signalled(&events[2]));
 }
 
 #[test]
 fn events_are_told_and_aborted() {
-    let mut drive = Memory::new(SIZE_BYTES, 512);
-    drive.trouble.unreliable = true;
-    let served = serve(drive);
-    let mut admin = Admin::connect(&served.path).unwrap();
+    let trouble = Trouble { unreliable: true, ..Trouble::default() };
+    let served = serve(Memory { trouble, ..Memory::new(SIZE_BYTES, 512) });
+    let mut admin = Admin::connect(served.address.as_ref()).unwrap();
     let first = admin.submit(0x0c, 0, 0, &[]);
-    assert_eq!(admin.reap_now(), None);
+    assert_eq!(admin.commands.reap_now(), None);
     let aborted = admin.submit(0x08, 0, 0, &[u32::from(first) << 16]);
-    let (one, other) = (admin.reap().unwrap(), admin.reap().unwrap());
+    let (one, other) = (admin.commands.wait().unwrap(), admin.commands.wait().unwrap());
     assert_eq!((one.id, one.status & 0x7ff), (first, 0x007));
     assert_eq!((other.id, other.status, other.result), (aborted, 0, 0));
     admin.require(0x09, 0, &[0x0b, 0xff]).unwrap();
     let second = admin.submit(0x0c, 0, 0, &[]);
-    let event = admin.reap().unwrap();
+    let event = admin.commands.wait().unwrap();
     assert_eq!((event.id, event.result & 0xff), (second, 1));
 }
 
 #[test]
 fn errors_of_the_drive_are_statuses_and_are_logged() {
-    let mut drive = Memory::new(SIZE_BYTES, 512);
-    drive.status = Status::Media;
-    let served = serve(drive);
-    let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let served = serve(Memory { status: Status::Media, ..Memory::new(SIZE_BYTES, 512) });
+    let (mut admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let refused = queue.call(read_of(512, 512)).unwrap_err().to_string();
     assert!(refused.contains("0x4281"), "{refused}");
     admin.require(0x02, 0, &[1 | (15 << 16), 0, 0, 0]).unwrap();
@@ -245,15 +226,11 @@ fn errors_of_the_drive_are_statuses_and_are_logged() {
 #[test]
 fn compare_and_verify_look_at_what_is_stored() {
     let served = served(512);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let data: Vec<u8> = (0..4096u32).map(|byte| byte as u8).collect();
     queue.call(write_of(0, &data, false)).unwrap();
-    let page = queue.memory.address + queue.data_at(0) as u64;
-    let mut compare = |page: u64, opcode: u8| {
-        queue.place(&Entry::new(opcode, 0).blocks(0, 8).pages((page, 0)));
-        queue.push().unwrap();
-        queue.wait().unwrap().status
-    };
+    let page = queue.address_of(0);
+    let mut compare = |page: u64, opcode: u8| status(&mut queue, &Entry::new(opcode, 0).blocks(0, 8).pages((page, 0)));
     assert_eq!(compare(page, 0x05), 0);
     assert_eq!(compare(0, 0x0c), 0);
     assert_eq!(compare(page + 4096, 0x05) & 0x7ff, 0x285);
@@ -263,15 +240,13 @@ fn compare_and_verify_look_at_what_is_stored() {
 #[test]
 fn a_copy_has_what_its_sources_had() {
     let served = served(512);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let data: Vec<u8> = (0..8192u32).map(|byte| (byte / 512) as u8 + 1).collect();
     queue.call(write_of(0, &data, false)).unwrap();
     let (entry, ranges) = copy(100, &[(6, 1), (0, 3)]);
     queue.memory.write(queue.data_at(0), &ranges);
-    let page = queue.memory.address + queue.data_at(0) as u64;
-    queue.place(&entry.pages((page, 0)));
-    queue.push().unwrap();
-    assert_eq!(queue.wait().unwrap().status, 0);
+    let page = queue.address_of(0);
+    assert_eq!(status(&mut queue, &entry.pages((page, 0))), 0);
     let copied = queue.call(read_of(100 * 512, 2048)).unwrap();
     assert_eq!(copied, [&data[6 * 512..7 * 512], &data[..1536]].concat());
 }
@@ -279,9 +254,8 @@ fn a_copy_has_what_its_sources_had() {
 #[test]
 fn a_client_that_vanishes_leaves_the_device_to_the_next() {
     let served = served(512);
-    let settings = Settings::default();
     for _ in 0..5 {
-        let (admin, mut queue) = connect(&served.path, &settings).unwrap();
+        let (admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
         let data = vec![1; 65_536];
         for tag in 0..100 {
             queue.submit(tag, write_of(u64::from(tag) * 65_536, &data, false));
@@ -294,8 +268,8 @@ fn a_client_that_vanishes_leaves_the_device_to_the_next() {
 #[test]
 fn a_second_client_is_turned_away_while_the_first_is_served() {
     let served = served(512);
-    let (_admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
-    assert!(Channel::connect(&served.path).is_err());
+    let (_admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
+    assert!(Channel::connect(served.address.as_ref()).is_err());
     queue.call(Request::Flush).unwrap();
 }
 
@@ -303,47 +277,45 @@ fn a_second_client_is_turned_away_while_the_first_is_served() {
 fn the_socket_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let served = served(512);
-    assert!(served.path.ends_with("cntrl"));
-    let mode = served.path.metadata().unwrap().permissions().mode();
+    let path = std::path::Path::new(&served.address);
+    assert!(path.ends_with("cntrl"));
+    let mode = path.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+fn is_failed_until_reset(admin: &mut Admin) {
+    admin.wait_for_state(2, 2).unwrap();
+    admin.disable().unwrap();
+    admin.enable().unwrap();
+    admin.queue(1, &Settings::default(), None).unwrap();
 }
 
 #[test]
 fn unmapped_memory_ends_commands_and_not_the_drive() {
     let served = served(512);
-    let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (mut admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     let other = admin.share(1 << 20).unwrap();
-    let read_to = |queue: &mut ioassay_device::client::vfio_user::Queue, page: u64| {
-        queue.place(&Entry::new(0x02, 0).namespace(1).pages((page, 0)));
-        queue.push().unwrap();
-        queue.wait().unwrap().status & 0x7ff
-    };
+    let read_to =
+        |queue: &mut Queue, page: u64| status(queue, &Entry::new(0x02, 0).namespace(1).pages((page, 0))) & 0x7ff;
     assert_eq!(read_to(&mut queue, other.address), 0);
     admin.channel.unmap(other.address, 1 << 20).unwrap();
     assert_eq!(read_to(&mut queue, other.address), 0x004);
     assert_eq!(read_to(&mut queue, u64::MAX - 3), 0x004);
     assert_eq!(read_to(&mut queue, other.address + 1), 0x013);
     // Without its queues' memory the controller fails, and a reset helps.
-    let memory = (queue.memory.address, queue.memory.length_bytes as u64);
-    admin.channel.unmap(memory.0, memory.1).unwrap();
+    admin.channel.unmap(queue.memory.address, queue.memory.length_bytes as u64).unwrap();
     queue.push().unwrap();
     queue.place(&Entry::new(0x00, 0).namespace(1).pages((0, 0)));
     queue.push().unwrap();
-    admin.wait_for_state(2, 2).unwrap();
-    admin.disable().unwrap();
-    admin.enable().unwrap();
-    admin.queue(1, &Settings::default(), None).unwrap();
+    is_failed_until_reset(&mut admin);
 }
 
 #[test]
 fn a_doorbell_beyond_its_queue_fails_the_controller_until_it_is_reset() {
     let served = served(512);
-    let (mut admin, queue) = connect(&served.path, &Settings::default()).unwrap();
+    let (mut admin, queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
     queue.ring(128);
-    admin.wait_for_state(2, 2).unwrap();
-    admin.disable().unwrap();
-    admin.enable().unwrap();
-    admin.queue(1, &Settings::default(), None).unwrap();
+    is_failed_until_reset(&mut admin);
 }
 
 proptest! {
@@ -356,7 +328,7 @@ proptest! {
         blocks in 1u32..2048, list_at in 0u64..512, seed: u64,
     ) {
         let served = served(512);
-        let (mut admin, mut queue) = connect(&served.path, &Settings::default()).unwrap();
+        let (mut admin, mut queue) = connect(served.address.as_ref(), &Settings::default()).unwrap();
         let pages: u64 = 257 + 1;
         let memory = admin.share((pages as usize + 3) * 4096).unwrap();
         let bytes = blocks as usize * 512;
@@ -366,11 +338,8 @@ proptest! {
         let first = place(0) + offset;
         let of_first = bytes.min(4096 - offset as usize);
         let count = (bytes - of_first).div_ceil(4096) as u64;
-        let mut chunks = vec![(first, 0..of_first)];
-        for page in 1..=count {
-            let start = of_first + (page as usize - 1) * 4096;
-            chunks.push((place(page), start..(start + 4096).min(bytes)));
-        }
+        let behind = (1..=count).zip((of_first..).step_by(4096)).map(|(page, start)| (place(page), start..(start + 4096).min(bytes)));
+        let chunks: Vec<_> = std::iter::once((first, 0..of_first)).chain(behind).collect();
         let lists = memory.address + pages * 4096;
         let second = match count {
             0 => 0,
@@ -382,21 +351,16 @@ proptest! {
                 if count > room {
                     entries.insert(room as usize - 1, lists + 4096);
                 }
-                for (at, entry) in entries.iter().enumerate() {
-                    let at = list_at as usize + at;
-                    memory.write((pages as usize * 512 + at) * 8, &entry.to_le_bytes());
-                }
+                let entries: Vec<u8> = entries.into_iter().flat_map(u64::to_le_bytes).collect();
+                memory.write((pages * 4096 + list_at * 8) as usize, &entries);
                 lists + list_at * 8
             }
         };
         for (address, range) in &chunks {
             memory.write((address - memory.address) as usize, &data[range.clone()]);
         }
-        let mut command = |opcode| {
-            queue.place(&Entry::new(opcode, 0).blocks(0, blocks).pages((first, second)));
-            queue.push().unwrap();
-            queue.wait().unwrap().status
-        };
+        let mut command =
+            |opcode| status(&mut queue, &Entry::new(opcode, 0).blocks(0, blocks).pages((first, second)));
         prop_assert_eq!(command(0x01), 0);
         for (address, range) in &chunks {
             memory.write((address - memory.address) as usize, &vec![0; range.len()]);
@@ -408,7 +372,6 @@ proptest! {
         }
         prop_assert!(read == data);
         prop_assert_eq!(command(0x05), 0);
-        let drive = served.drive.stop();
-        prop_assert!(drive.bytes[..bytes] == data);
+        prop_assert!(served.stop().bytes[..bytes] == data);
     }
 }

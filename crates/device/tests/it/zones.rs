@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::drives::{Bench, Setup, any_drive, is_all, tag};
+use crate::drives::{Bench, Setup, any_drive, is_all, runs, tag};
 use ioassay_block::SplitMix64;
 use ioassay_device::command::Drive;
 use ioassay_device::faults::{Fault, Kind};
@@ -24,16 +24,14 @@ fn geometry(setup: &Setup) -> ZoneGeometry {
 
 fn zoned(setup: &Setup) -> Bench {
     let mut bench = Bench::new(setup);
-    let zones = Zones::new(geometry(setup));
-    bench.drive.set_zones(zones);
+    bench.drive.set_zones(Zones::new(geometry(setup)));
     bench
 }
 
 /// A drive with zones over a file, as it is served.
 fn backed(setup: &Setup, path: &Path) -> Bench {
     let geometry = geometry(setup);
-    let backing = Backing::open(path, Some(setup.size_bytes()), geometry.table_bytes(), false);
-    let backing = backing.expect("a backing file");
+    let backing = Backing::open(path, Some(setup.size_bytes()), geometry.table_bytes(), false).expect("a backing file");
     let zones = match backing.table().expect("a table") {
         None => Zones::new(geometry),
         Some(table) => Zones::from_table(geometry, &table).expect("zones"),
@@ -50,12 +48,6 @@ fn state(bench: &Bench, zone: usize) -> (ZoneState, u64) {
 
 fn manage(bench: &mut Bench, action: ZoneAction, zone: u64) -> u64 {
     bench.ask(Op::Zone(action, false), zone * ZONE, ZONE)
-}
-
-/// The status of the latest command, when all is done.
-fn settled(bench: &mut Bench) -> Status {
-    bench.settle();
-    bench.answers.last().expect("an answer").status
 }
 
 /// What was written to a zone since its reset, and how much of it must survive.
@@ -87,8 +79,7 @@ impl Plain {
 
     fn wrote(&mut self, id: u64, zone: usize, value: u8, blocks: u64, fua: bool) {
         let of = &mut self.zones[zone];
-        let written = std::iter::repeat_n(value, blocks as usize);
-        of.written.extend(written);
+        of.written.extend(std::iter::repeat_n(value, blocks as usize));
         let mark = (zone, of.generation, of.written.len());
         if fua || !self.buffered {
             self.settles.insert(id, vec![mark]);
@@ -108,17 +99,17 @@ impl Plain {
     }
 
     /// The zones after a power loss must be what they may be; from then on they are that.
-    fn lost_power(&mut self, bench: &Bench) -> Result<(), TestCaseError> {
+    fn lost_power(&mut self, bench: &Bench) {
         let content = bench.content();
         for (number, of) in self.zones.iter_mut().enumerate() {
             let (state, pointer) = state(bench, number);
             let blocks = (pointer / BLOCK) as usize;
             let range = of.must_survive..=of.written.len();
-            prop_assert!(range.contains(&blocks), "{number}: {blocks} of {range:?}");
+            assert!(range.contains(&blocks), "{number}: {blocks} of {range:?}");
             let zone = &content[number * ZONE as usize..][..ZONE as usize];
             for (at, block) in zone.chunks(512).enumerate() {
                 let wanted = if at < blocks { of.written[at] } else { 0 };
-                prop_assert!(is_all(block, wanted), "zone {}, block {}", number, at);
+                assert!(is_all(block, wanted), "zone {number}, block {at}");
             }
             let wanted = match blocks as u64 * BLOCK {
                 _ if of.is_finished => ZoneState::Full,
@@ -126,19 +117,14 @@ impl Plain {
                 0 => ZoneState::Empty,
                 _ => ZoneState::Closed,
             };
-            prop_assert_eq!(state, wanted, "zone {}", number);
+            assert_eq!(state, wanted, "zone {number}");
             of.written.truncate(blocks);
             of.must_survive = blocks;
         }
         self.settles.clear();
         self.acknowledges.clear();
         self.acknowledged.clear();
-        Ok(())
     }
-}
-
-fn data_of(op: Op, value: u8, length: u64) -> Vec<u8> {
-    vec![value; (length * u64::from(op == Op::Write)) as usize]
 }
 
 fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut SplitMix64, value: u8) {
@@ -146,10 +132,7 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut SplitMix64, value: u8
     let written = plain.zones[zone].written.len() as u64;
     let fua = chance.below_wide(6) == 0;
     match chance.below_wide(24) {
-        0 => {
-            let marks = plain.acknowledged.clone();
-            plain.settles.insert(bench.flush(), marks);
-        }
+        0 => drop(plain.settles.insert(bench.flush(), plain.acknowledged.clone())),
         1 => {
             manage(bench, ZoneAction::Reset, zone as u64);
             let generation = plain.zones[zone].generation + 1;
@@ -171,19 +154,19 @@ fn step(bench: &mut Bench, plain: &mut Plain, chance: &mut SplitMix64, value: u8
                 0 => (Op::WriteZeroes, 0),
                 _ => (Op::Write, value),
             };
-            let id = bench.submit(op, offset, length, fua, &data_of(op, value, length));
+            let data = vec![value; if op == Op::Write { length as usize } else { 0 }];
+            let id = bench.submit(op, offset, length, fua, &data);
             plain.wrote(id, zone, value, blocks, fua);
         }
     }
 }
 
-fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) -> Result<(), TestCaseError> {
+fn answered(bench: &Bench, plain: &mut Plain, from: &mut usize) {
     for answer in &bench.answers[*from..] {
-        prop_assert_eq!(answer.status, Status::Done, "{:?}", answer.command);
+        assert_eq!(answer.status, Status::Done, "{:?}", answer.command);
         plain.answered(answer.command.tag.command);
     }
     *from = bench.answers.len();
-    Ok(())
 }
 
 proptest! {
@@ -198,18 +181,18 @@ proptest! {
         for number in 0..150_u32 {
             step(&mut bench, &mut plain, &mut chance, (1 + number % 255) as u8);
             bench.pass_at_random(&mut chance);
-            answered(&bench, &mut plain, &mut from)?;
+            answered(&bench, &mut plain, &mut from);
             if chance.below_wide(30) == 0 {
                 bench.drive.power_cut();
                 bench.pass(0);
                 from = bench.answers.len();
-                plain.lost_power(&bench)?;
+                plain.lost_power(&bench);
             }
         }
         bench.settle();
         bench.flush();
         bench.settle();
-        prop_assert_eq!(bench.drive.snapshot().state.volatile_pages, 0);
+        prop_assert_eq!(bench.drive.report().volatile_pages, 0);
     }
 
     #[test]
@@ -222,16 +205,16 @@ proptest! {
             let mut bench = backed(&setup, &path);
             bench.ask(Op::Read, 0, setup.size_bytes());
             bench.settle();
-            plain.lost_power(&bench)?;
+            plain.lost_power(&bench);
             let mut from = bench.answers.len();
             for number in 0..30_u32 {
                 step(&mut bench, &mut plain, &mut chance, (1 + number) as u8);
                 bench.pass(chance.below_wide(400_000_000));
-                answered(&bench, &mut plain, &mut from)?;
+                answered(&bench, &mut plain, &mut from);
             }
             if chance.below_wide(2) == 0 {
                 bench.settle();
-                answered(&bench, &mut plain, &mut from)?;
+                answered(&bench, &mut plain, &mut from);
                 bench.drive.finish().expect("the file takes it");
                 for of in &mut plain.zones {
                     of.must_survive = of.written.len();
@@ -276,7 +259,7 @@ fn flash(setup: &Setup) -> Geometry {
 }
 
 fn write_amplification(bench: &Bench) -> f64 {
-    bench.drive.snapshot().state.flash.expect("flash").write_amplification.expect("writes")
+    bench.drive.report().flash.expect("flash").write_amplification.expect("writes")
 }
 
 #[test]
@@ -309,15 +292,11 @@ fn full() -> Bench {
 fn a_zone_is_written_again_while_its_reset_is_still_trimming() {
     let mut bench = full();
     assert_eq!(bench.drive.in_flight(), 1); // it goes on
-    let last = 255 * ZONE;
-    bench.write(last, &[2; 4096]);
+    bench.write(255 * ZONE, &[2; 4096]);
     bench.settle();
     assert!(is_well(&bench));
     assert_eq!(state(&bench, 255), (ZoneState::ImplicitlyOpened, 4096));
-    let content = bench.content();
-    let (before, after) = content.split_at(last as usize);
-    assert!(is_all(before, 0) && is_all(&after[..4096], 2));
-    assert!(is_all(&after[4096..], 0));
+    assert_eq!(runs(&bench.content()), [(0, 255 * ZONE as usize), (2, 4096), (0, ZONE as usize - 4096)]);
     assert_eq!(counts(&bench).resets, 256);
 }
 
@@ -342,14 +321,12 @@ fn what_zones_refuse_changes_nothing() {
         (Op::Write, 4096, CAPACITY, ZoneError::Boundary),
         (offline, 0, ZONE, ZoneError::InvalidTransition),
     ] {
-        bench.submit(op, offset, length, false, &data_of(op, 2, length));
-        assert_eq!(settled(&mut bench), Status::Zone(error), "{op:?}");
+        assert_eq!(bench.status(op, offset, length, 2), Status::Zone(error), "{op:?}");
     }
     assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, 4096));
     assert!(is_all(&bench.content()[4096..], 0));
     // A deallocation moves no write pointer.
-    bench.ask(Op::Trim, 0, 4096);
-    assert_eq!(settled(&mut bench), Status::Done);
+    assert_eq!(bench.status(Op::Trim, 0, 4096, 0), Status::Done);
     assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, 4096));
     assert!(is_all(&bench.content(), 0));
 }
@@ -368,16 +345,13 @@ fn arm(bench: &mut Bench, fault: Fault) {
 fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does() {
     let mut bench = zoned(&Setup::default());
     arm(&mut bench, fault(Kind::WriteError));
-    bench.write(0, &[1; 4096]);
-    assert_eq!(settled(&mut bench), Status::Media);
+    assert_eq!(bench.status(Op::Write, 0, 4096, 1), Status::Media);
     assert_eq!(state(&bench, 0), (ZoneState::Empty, 0));
-    manage(&mut bench, ZoneAction::Reset, 0);
-    assert_eq!(settled(&mut bench), Status::Media); // a reset is a trim to faults
+    assert_eq!(bench.status(Op::Zone(ZoneAction::Reset, false), 0, ZONE, 0), Status::Media); // a reset is a trim to faults
     for kind in [Kind::LostWrite, Kind::TornWrite] {
         arm(&mut bench, fault(kind));
         let (_, at) = state(&bench, 0);
-        bench.write(at, &[1; 4096]);
-        assert_eq!(settled(&mut bench), Status::Done);
+        assert_eq!(bench.status(Op::Write, at, 4096, 1), Status::Done);
         assert_eq!(state(&bench, 0), (ZoneState::ImplicitlyOpened, at + 4096));
         assert_eq!(bench.content()[at as usize + 4095], 0, "its end is missing");
     }
@@ -387,19 +361,14 @@ fn a_write_that_fails_moves_no_write_pointer_and_one_that_is_lost_or_torn_does()
 fn a_zone_whose_pages_are_worn_can_only_be_read() {
     let mut bench = zoned(&Setup::default());
     arm(&mut bench, Fault { offset_bytes: ZONE, length_bytes: Some(ZONE), endurance: 1, ..fault(Kind::Worn) });
-    for _ in 0..2 {
-        bench.write(ZONE, &[1; 4096]);
-        bench.settle();
-        manage(&mut bench, ZoneAction::Reset, 1);
-        bench.settle();
-    }
-    let statuses = bench.answers.iter().map(|answer| answer.status);
     let refused = Status::Zone(ZoneError::InvalidTransition);
-    assert!(statuses.eq([Status::Done, Status::Done, Status::Media, refused]));
+    for statuses in [[Status::Done, Status::Done], [Status::Media, refused]] {
+        let ops = [(Op::Write, 4096), (Op::Zone(ZoneAction::Reset, false), ZONE)];
+        assert_eq!(ops.map(|(op, length)| bench.status(op, ZONE, length, 1)), statuses);
+    }
     assert_eq!(state(&bench, 1).0, ZoneState::ReadOnly);
     assert_eq!(bench.drive.zones().expect("zones").changed(), [1]);
-    bench.write(2 * ZONE, &[1; 4096]);
-    assert_eq!(settled(&mut bench), Status::Done); // another zone is not concerned
+    assert_eq!(bench.status(Op::Write, 2 * ZONE, 4096, 1), Status::Done); // another zone is not concerned
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::Drive;
 use super::element::{Element, Plane, State};
-use super::mapping::MappingTables;
 use super::shape::Shape;
 use super::translation::{Group, State as SuperblockState, Superblock, Translation};
 
@@ -15,7 +14,7 @@ impl Drive {
             return translation.audit();
         }
         for (number, element) in (0..).zip(&self.elements) {
-            element.audit(&self.shape, &self.mapping, number).map_err(|fault| format!("element {number}: {fault}"))?;
+            element.audit(&self.shape).map_err(|fault| format!("element {number}: {fault}"))?;
         }
         Ok(())
     }
@@ -28,8 +27,7 @@ impl Drive {
             return Some((translation.position(physical).element, physical));
         }
         let place = self.place(page);
-        let physical_page = self.mapping.physical_page(&self.shape, place.element, place.local);
-        physical_page.map(|physical| (place.element, physical))
+        Some((place.element, self.elements[place.element as usize].physical_page(&self.shape, place.local)?))
     }
 }
 
@@ -41,9 +39,9 @@ fn same<T: Copy + PartialEq + std::fmt::Display>(what: &str, recorded: T, counte
 }
 
 impl Element {
-    fn audit(&self, shape: &Shape, mapping: &MappingTables, number: u32) -> Result<(), String> {
-        self.audit_pages(shape, mapping, number)?;
-        for number in 0..shape.planes {
+    fn audit(&self, shape: &Shape) -> Result<(), String> {
+        self.audit_pages(shape)?;
+        for number in 0..shape.spec.planes {
             self.audit_plane(shape, number).map_err(|fault| format!("plane {number}: {fault}"))?;
         }
         self.audit_erases(shape)?;
@@ -53,18 +51,18 @@ impl Element {
     }
 
     /// Checks that both tables agree for every page, so that no two pages share a physical page.
-    fn audit_pages(&self, shape: &Shape, mapping: &MappingTables, number: u32) -> Result<(), String> {
+    fn audit_pages(&self, shape: &Shape) -> Result<(), String> {
         let mut valid = vec![0_u16; self.blocks.len()];
         for local in 0..shape.local_pages {
-            let Some(physical) = mapping.physical_page(shape, number, local) else {
+            let Some(physical) = self.physical_page(shape, local) else {
                 continue;
             };
             let block = shape.block_of(physical);
-            let position = physical - block * shape.pages_per_block;
+            let position = physical - block * shape.spec.pages_per_block;
             if block >= shape.blocks() || position >= shape.data_pages {
                 return Err(format!("page {local} at {physical}, which holds no data"));
             }
-            same("owner of a page", mapping.logical_page(shape, number, physical), local)?;
+            same("owner of a page", self.logical_page(shape, physical), local)?;
             let plane = &self.planes[shape.plane_of(block) as usize];
             let written = match self.blocks[block as usize].state {
                 State::Free | State::Dead => false,
@@ -84,7 +82,7 @@ impl Element {
 
     fn audit_plane(&self, shape: &Shape, number: u32) -> Result<(), String> {
         let plane = &self.planes[number as usize];
-        let rows = number * shape.rows..(number + 1) * shape.rows;
+        let rows = number * shape.spec.blocks_per_plane..(number + 1) * shape.spec.blocks_per_plane;
         let count = |state: State| {
             let of = |block: &u32| self.blocks[*block as usize].state == state;
             rows.clone().filter(of).count()
@@ -92,7 +90,7 @@ impl Element {
         same("free blocks", plane.free_blocks as usize, count(State::Free))?;
         let open = usize::from(plane.position < shape.data_pages);
         same("open blocks", open, count(State::Open))?;
-        let room = plane.free_blocks * shape.pages_per_block + shape.pages_per_block;
+        let room = plane.free_blocks * shape.spec.pages_per_block + shape.spec.pages_per_block;
         same("room", plane.room + plane.position, room)?;
         if !rows.contains(&plane.open_block) {
             return Err(format!("its open block is {}", plane.open_block));
@@ -112,7 +110,7 @@ impl Element {
         let counted = self.blocks.iter().filter(|block| dead(block)).count();
         same("dead blocks", self.counters.dead_blocks as usize, counted)?;
         for (block, &erases) in self.blocks.iter().zip(&self.erases) {
-            let worn = shape.endurance > 0 && erases >= shape.endurance;
+            let worn = shape.spec.endurance > 0 && erases >= shape.spec.endurance;
             same("whether a block is dead", dead(block), worn)?;
             if block.opened > self.opened {
                 return Err(format!("a block opened as number {}", block.opened));
@@ -158,13 +156,12 @@ impl Translation {
         let in_state = |state: SuperblockState| count(&|each| each.state == state);
         let used = |each: &Superblock| !matches!(each.state, SuperblockState::Free | SuperblockState::Dead);
         let sealed = |each: &Superblock| each.slc && each.state == SuperblockState::Sealed;
-        let slc = &group.slc;
-        same("free superblocks", group.free.len() + slc.free.len(), in_state(SuperblockState::Free))?;
+        same("free superblocks", group.free.len() + group.slc_free.len(), in_state(SuperblockState::Free))?;
         same("open superblocks", group.open.iter().flatten().count(), in_state(SuperblockState::Open))?;
-        same("SLC superblocks", slc.used as usize, count(&|each| each.slc && used(each)))?;
-        same("sealed SLC superblocks", slc.sealed as usize, count(&sealed))?;
+        same("SLC superblocks", group.slc_used as usize, count(&|each| each.slc && used(each)))?;
+        same("sealed SLC superblocks", group.slc_sealed as usize, count(&sealed))?;
         let free = |&row: &u32| own.get(row as usize).is_some_and(|each| each.state == SuperblockState::Free);
-        if !group.free.iter().chain(&slc.free).all(free) {
+        if !group.free.iter().chain(&group.slc_free).all(free) {
             return Err("a superblock is listed as free that is not".to_owned());
         }
         let most = self.slc.as_ref().map_or(0, |region| region.rows * region.unit_pages * self.span);

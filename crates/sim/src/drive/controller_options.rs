@@ -145,21 +145,13 @@ impl Controller {
     fn check_mapping(&self, spec: &Spec) -> Result<(), Error> {
         let cache = self.mapping_cache_bytes;
         let (name, bytes) = ("mapping_entry_bytes", self.mapping_entry_bytes);
-        if !(1..=u64::from(SECTOR_BYTES)).contains(&bytes) {
-            return Err(Error::option(name, bytes, format!("1 to {SECTOR_BYTES}")));
-        }
-        if cache == 0 && bytes != ENTRY_BYTES {
-            return Err(Error::option(name, bytes, format!("{ENTRY_BYTES} without mapping_cache")));
-        }
+        let sector = u64::from(SECTOR_BYTES);
+        require((1..=sector).contains(&bytes), name, bytes, || format!("1 to {sector}"))?;
+        require(cache > 0 || bytes == ENTRY_BYTES, name, bytes, || format!("{ENTRY_BYTES} without mapping_cache"))?;
         let least = u64::from(self.flash_page_pages(spec)) * u64::from(spec.page_bytes);
-        if cache > 0 && cache < least {
-            return Err(Error::option(
-                "mapping_cache",
-                cache,
-                format!("0, or at least a translation page, the {least} bytes of a flash page"),
-            ));
-        }
-        Ok(())
+        require(cache == 0 || cache >= least, "mapping_cache", cache, || {
+            format!("0, or at least a translation page, the {least} bytes of a flash page")
+        })
     }
 
     fn check_units(&self, spec: &Spec) -> Result<(), Error> {

@@ -1,13 +1,15 @@
 //! One flash element (die or package; `DiskSim`'s term): a page-mapped log over its planes.
 //!
 //! Initially every logical page is mapped, block by block, the planes in turn, and every exported
-//! block is full. [`ElementMapping`] has the location of each page.
+//! block is full.
 
 use super::costs::Costs;
 use super::counters::Counters;
-use super::mapping::ElementMapping;
 use super::shape::Shape;
 use super::spec::{Pool, WearLevelling};
+
+/// In the map: the page was discarded.
+const DISCARDED: u32 = u32::MAX;
 
 /// The state of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,8 +47,15 @@ pub(super) struct Plane {
 }
 
 /// A flash element (die or package).
+///
+/// In its tables of pages zero means "as initially", and the system grants each of them page by page when it is written:
+/// so a new drive of any size starts at once.
 #[derive(Default, serde::Serialize, serde::Deserialize)]
 pub struct Element {
+    /// Logical page -> physical page + 1; 0: as initially.
+    map: Vec<u32>,
+    /// Physical page -> logical page + 1; 0: as initially.
+    reverse_map: Vec<u32>,
     pub(super) blocks: Vec<Block>,
     pub(super) erases: Vec<u32>,
     pub(super) planes: Vec<Plane>,
@@ -65,15 +74,17 @@ pub struct Element {
 impl Element {
     pub(super) fn new(shape: &Shape) -> Self {
         let mut element = Self {
+            map: vec![0; shape.local_pages as usize],
+            reverse_map: vec![0; (shape.blocks() * shape.spec.pages_per_block) as usize],
             blocks: vec![Block::default(); shape.blocks() as usize],
             erases: vec![0; shape.blocks() as usize],
-            planes: Vec::with_capacity(shape.planes as usize),
+            planes: Vec::with_capacity(shape.spec.planes as usize),
             most_room: u32::MAX,
-            opened: shape.usable_rows * shape.planes,
+            opened: shape.usable_rows * shape.spec.planes,
             ..Self::default()
         };
         element.fill(shape);
-        for plane in 0..shape.planes {
+        for plane in 0..shape.spec.planes {
             element.open_reserve_block(shape, plane);
         }
         element
@@ -86,23 +97,23 @@ impl Element {
 
     /// Fills every exported block with the pages that it holds initially.
     fn fill(&mut self, shape: &Shape) {
-        for plane in 0..shape.planes {
+        for plane in 0..shape.spec.planes {
             for row in 0..shape.usable_rows {
-                self.blocks[(plane * shape.rows + row) as usize] = Block {
-                    opened: row * shape.planes + plane + 1,
+                self.blocks[(plane * shape.spec.blocks_per_plane + row) as usize] = Block {
+                    opened: row * shape.spec.planes + plane + 1,
                     valid: shape.data_pages as u16,
                     state: State::Sealed,
                 };
             }
         }
-        let last = (shape.planes - 1) * shape.rows + shape.usable_rows - 1;
+        let last = (shape.spec.planes - 1) * shape.spec.blocks_per_plane + shape.usable_rows - 1;
         self.blocks[last as usize].state = State::Pinned;
     }
 
     /// Opens the first block of a plane's over-provisioned reserve; the others are free.
     fn open_reserve_block(&mut self, shape: &Shape, plane: u32) {
-        let open_block = plane * shape.rows + shape.usable_rows;
-        let free_blocks = shape.rows - shape.usable_rows - 1;
+        let open_block = plane * shape.spec.blocks_per_plane + shape.usable_rows;
+        let free_blocks = shape.spec.blocks_per_plane - shape.usable_rows - 1;
         self.opened += 1;
         self.blocks[open_block as usize] = Block { opened: self.opened, valid: 0, state: State::Open };
         self.planes.push(Plane {
@@ -110,7 +121,7 @@ impl Element {
             opened: self.opened,
             position: 0,
             free_blocks,
-            room: (free_blocks + 1) * shape.pages_per_block,
+            room: (free_blocks + 1) * shape.spec.pages_per_block,
         });
     }
 
@@ -129,26 +140,49 @@ impl Element {
         self.low_planes > 0
     }
 
-    /// Reads the entry of a physical page's block, so that the processor fetches it.
+    /// Reads the entry of a logical page, so that the processor fetches it.
     #[inline]
-    pub(super) fn touch_entry(&self, shape: &Shape, physical: u32) -> u32 {
-        self.blocks[shape.block_of(physical) as usize].opened
+    pub(super) fn touch_page(&self, local: u32) -> u32 {
+        self.map[local as usize]
+    }
+
+    /// Reads the entry of a logical page's block, so that the processor fetches it.
+    #[inline]
+    pub(super) fn touch_block(&self, shape: &Shape, local: u32) -> u32 {
+        self.physical_page(shape, local).map_or(0, |physical| self.blocks[shape.block_of(physical) as usize].opened)
+    }
+
+    /// The physical page of a logical one; `None` when it is discarded.
+    #[inline(always)]
+    pub(super) fn physical_page(&self, shape: &Shape, local: u32) -> Option<u32> {
+        match self.map[local as usize] {
+            0 => Some(shape.initial_physical_page(local)),
+            DISCARDED => None,
+            entry => Some(entry - 1),
+        }
+    }
+
+    /// The logical page that was written to a physical one.
+    pub(super) fn logical_page(&self, shape: &Shape, physical: u32) -> u32 {
+        match self.reverse_map[physical as usize] {
+            0 => shape.initial_logical_page(physical),
+            entry => entry - 1,
+        }
     }
 }
 
-/// An element with its part of the mapping, and what all elements share.
+/// An element, and what all of them share.
 pub(crate) struct ElementPart<'a> {
     pub(super) shape: &'a Shape,
     pub(super) costs: &'a Costs,
     pub(super) element: &'a mut Element,
-    pub(super) mapping: ElementMapping<'a>,
 }
 
 impl ElementPart<'_> {
     /// The physical page of a page; `None` when it is discarded.
     #[inline(always)]
     pub(super) fn physical_page(&self, local: u32) -> Option<u32> {
-        self.mapping.physical_page(self.shape, local)
+        self.element.physical_page(self.shape, local)
     }
 
     pub fn counters(&self) -> Counters {
@@ -172,12 +206,9 @@ impl ElementPart<'_> {
     /// for memory about twice.
     #[inline]
     pub fn prefetch(&self, locals: impl Iterator<Item = u32> + Clone) {
-        let seen = locals.clone().fold(0, |seen, local| seen ^ self.mapping.touch_entry(local));
+        let seen = locals.clone().fold(0, |seen, local| seen ^ self.element.touch_page(local));
         std::hint::black_box(seen);
-        let seen = locals.fold(0, |seen, local| {
-            let physical = self.physical_page(local);
-            seen ^ physical.map_or(0, |physical| self.element.touch_entry(self.shape, physical))
-        });
+        let seen = locals.fold(0, |seen, local| seen ^ self.element.touch_block(self.shape, local));
         std::hint::black_box(seen);
     }
 
@@ -192,7 +223,7 @@ impl ElementPart<'_> {
     pub(super) fn trim(&mut self, local: u32) {
         if let Some(physical) = self.physical_page(local) {
             self.element.blocks[self.shape.block_of(physical) as usize].valid -= 1;
-            self.mapping.discard(local);
+            self.element.map[local as usize] = DISCARDED;
             self.element.counters.trimmed_pages += 1;
         }
     }
@@ -235,7 +266,7 @@ impl ElementPart<'_> {
             return self.roomiest(0, allowed);
         };
         let block = self.shape.block_of(physical);
-        match self.shape.pool {
+        match self.shape.spec.pool {
             Pool::Plane => Some(self.shape.plane_of(block)).filter(|&plane| allowed(plane)),
             Pool::Element => self.roomiest(self.element.blocks[block as usize].opened, allowed),
         }
@@ -245,7 +276,7 @@ impl ElementPart<'_> {
     /// when no block is left.
     #[inline]
     pub(super) fn program(&mut self, plane: u32, local: u32, mut old: Option<u32>) -> Option<u64> {
-        self.element.next_plane = if plane + 1 == self.shape.planes { 0 } else { plane + 1 };
+        self.element.next_plane = if plane + 1 == self.shape.spec.planes { 0 } else { plane + 1 };
         let mut cost_ps = self.costs.write;
         if self.element.planes[plane as usize].position == self.shape.data_pages {
             cost_ps += self.make_room(plane)?;
@@ -308,12 +339,13 @@ impl ElementPart<'_> {
     #[inline(always)]
     pub(super) fn append(&mut self, plane: u32, local: u32) -> u64 {
         let target = &mut self.element.planes[plane as usize];
-        let physical = target.open_block * self.shape.pages_per_block + target.position;
+        let physical = target.open_block * self.shape.spec.pages_per_block + target.position;
         target.position += 1;
         target.room -= 1;
         let block = &mut self.element.blocks[target.open_block as usize];
         block.valid += 1;
-        self.mapping.place(local, physical);
+        self.element.map[local as usize] = physical + 1;
+        self.element.reverse_map[physical as usize] = local + 1;
         if target.position < self.shape.data_pages {
             return 0;
         }
@@ -339,12 +371,12 @@ impl ElementPart<'_> {
 
     /// The next free row after the open one, or the least erased free block.
     fn next_free(&self, plane: u32) -> Option<u32> {
-        let first = plane * self.shape.rows;
+        let first = plane * self.shape.spec.blocks_per_plane;
         let current = self.element.planes[plane as usize].open_block - first;
-        let rows = (current + 1..self.shape.rows).chain(0..=current);
+        let rows = (current + 1..self.shape.spec.blocks_per_plane).chain(0..=current);
         let mut free =
             rows.map(|row| first + row).filter(|&block| self.element.blocks[block as usize].state == State::Free);
-        if self.shape.wear_levelling == WearLevelling::Off {
+        if self.shape.spec.wear_levelling == WearLevelling::Off {
             free.next()
         } else {
             free.min_by_key(|&block| self.element.erases[block as usize])
@@ -356,7 +388,7 @@ impl ElementPart<'_> {
         let plane = &mut self.element.planes[self.shape.plane_of(block) as usize];
         self.element.erases[block as usize] += 1;
         self.element.counters.erases += 1;
-        if self.shape.endurance > 0 && self.element.erases[block as usize] >= self.shape.endurance {
+        if self.shape.spec.endurance > 0 && self.element.erases[block as usize] >= self.shape.spec.endurance {
             self.element.blocks[block as usize].state = State::Dead;
             self.element.counters.dead_blocks += 1;
             return;
@@ -364,7 +396,7 @@ impl ElementPart<'_> {
         self.element.blocks[block as usize].state = State::Free;
         self.element.low_planes -= u32::from(plane.free_blocks == self.shape.low);
         plane.free_blocks += 1;
-        plane.room += self.shape.pages_per_block;
+        plane.room += self.shape.spec.pages_per_block;
         self.element.most_room = self.element.most_room.max(plane.room);
     }
 }

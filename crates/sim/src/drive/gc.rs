@@ -17,11 +17,11 @@ impl ElementPart<'_> {
     /// Collects garbage in the first plane, in turn, that is low on free blocks, allowed, and has a
     /// victim; returns the plane and the time it takes.
     pub(super) fn collect_next(&mut self, allowed: impl Fn(u32) -> bool) -> Option<(u32, u64)> {
-        let planes = (self.element.next_collected..self.shape.planes).chain(0..self.element.next_collected);
+        let planes = (self.element.next_collected..self.shape.spec.planes).chain(0..self.element.next_collected);
         for plane in planes {
             if self.element.planes[plane as usize].free_blocks <= self.shape.low && allowed(plane) {
                 if let Some(spent_ps) = self.collect_in_plane(plane) {
-                    self.element.next_collected = (plane + 1) % self.shape.planes;
+                    self.element.next_collected = (plane + 1) % self.shape.spec.planes;
                     return Some((plane, spent_ps));
                 }
             }
@@ -40,7 +40,7 @@ impl ElementPart<'_> {
             // Where that block was the coldest too, another is the best one now.
             Some(spent_ps) => spent_ps + self.collect_victim(plane).unwrap_or(0),
         };
-        while !self.shape.copy_back && self.element.planes[plane as usize].free_blocks <= self.shape.low + 1 {
+        while !self.shape.spec.copy_back && self.element.planes[plane as usize].free_blocks <= self.shape.low + 1 {
             match self.collect_victim(plane) {
                 Some(spent_ps) => cost_ps += spent_ps,
                 None => break,
@@ -88,7 +88,7 @@ impl ElementPart<'_> {
     fn relocation_room(&self, plane: u32) -> u32 {
         let data_pages = self.shape.data_pages;
         let room = |plane: &Plane| plane.free_blocks * data_pages + data_pages - plane.position;
-        if self.shape.copy_back {
+        if self.shape.spec.copy_back {
             room(&self.element.planes[plane as usize])
         } else {
             self.element.planes.iter().map(room).sum()
@@ -100,15 +100,15 @@ impl ElementPart<'_> {
     fn move_pages(&mut self, block: u32) -> Option<u64> {
         let plane = self.shape.plane_of(block);
         let mut cost_ps = 0;
-        for physical in (block * self.shape.pages_per_block..).take(self.shape.data_pages as usize) {
+        for physical in (block * self.shape.spec.pages_per_block..).take(self.shape.data_pages as usize) {
             if self.element.blocks[block as usize].valid == 0 {
                 break;
             }
-            let local = self.mapping.logical_page(self.shape, physical);
-            if self.mapping.physical_page(self.shape, local) != Some(physical) {
+            let local = self.element.logical_page(self.shape, physical);
+            if self.physical_page(local) != Some(physical) {
                 continue;
             }
-            let target = if self.shape.copy_back { plane } else { self.roomiest(0, |_| true)? };
+            let target = if self.shape.spec.copy_back { plane } else { self.roomiest(0, |_| true)? };
             if self.element.planes[target as usize].position == self.shape.data_pages {
                 self.open(target)?;
             }

@@ -13,16 +13,16 @@ impl ElementPart<'_> {
     /// such block would give a page back.
     pub(super) fn victim(&self, plane: u32, relocation_room: u32) -> Option<u32> {
         let most = relocation_room.min(self.shape.data_pages - 1) as u16;
-        let row = match self.shape.gc_policy {
+        let row = match self.shape.spec.gc_policy {
             GcPolicy::Greedy => self.emptiest(plane, most),
             GcPolicy::CostBenefit => self.most_profitable(plane, most),
         }?;
-        Some(plane * self.shape.rows + row)
+        Some(plane * self.shape.spec.blocks_per_plane + row)
     }
 
     fn rows(&self, plane: u32) -> &[Block] {
-        let first = (plane * self.shape.rows) as usize;
-        &self.element.blocks[first..first + self.shape.rows as usize]
+        let first = (plane * self.shape.spec.blocks_per_plane) as usize;
+        &self.element.blocks[first..first + self.shape.spec.blocks_per_plane as usize]
     }
 
     /// The row with the fewest valid pages, `most` at most, the last of equals.
@@ -55,18 +55,18 @@ impl ElementPart<'_> {
     /// The least erased block that holds data, if static wear levelling is on and the plane's erase
     /// counts differ by more than it allows.
     pub(super) fn coldest(&self, plane: u32) -> Option<u32> {
-        if self.shape.wear_levelling != WearLevelling::Static {
+        if self.shape.spec.wear_levelling != WearLevelling::Static {
             return None;
         }
-        let first = plane * self.shape.rows;
-        let worn = &self.element.erases[first as usize..(first + self.shape.rows) as usize];
+        let first = plane * self.shape.spec.blocks_per_plane;
+        let worn = &self.element.erases[first as usize..(first + self.shape.spec.blocks_per_plane) as usize];
         let most = worn.iter().max()?;
         (first..)
             .zip(self.rows(plane))
             .filter(|(_, block)| block.state == State::Sealed)
             .map(|(block, _)| (self.element.erases[block as usize], block))
             .min()
-            .filter(|(least, _)| most - least > self.shape.wear_spread)
+            .filter(|(least, _)| most - least > self.shape.spec.wear_spread)
             .map(|(_, block)| block)
     }
 }

@@ -15,15 +15,14 @@ mod counters;
 mod element;
 mod gc;
 mod gc_victim;
-mod mapping;
 mod shape;
 mod slc;
 mod slc_options;
-mod slc_region;
 mod spec;
-mod tables;
 mod translation;
 mod units;
+
+use std::io::{Read, Write};
 
 pub use controller::{Controller, Folding, SlcOptions};
 pub use controller_options::COMMAND_BYTES;
@@ -35,21 +34,19 @@ pub use spec::{GcPolicy, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 
 use crate::Error;
 use crate::policy::Page;
+use crate::state::{Stored, put, take};
 use costs::Costs;
 pub(crate) use element::ElementPart;
-use mapping::MappingTables;
 use shape::Shape;
-pub(crate) use slc_region::Gained;
-pub(crate) use translation::{Position, Translation, UnitPlace};
+use translation::Translation;
+pub(crate) use translation::{Gained, Position, UnitPlace};
 
 /// A drive whose every page holds data, as after it was once written from end to end.
 pub struct Drive {
-    spec: Spec,
     shape: Shape,
     costs: Costs,
-    mapping: MappingTables,
     elements: Vec<Element>,
-    /// Where pages are in a drive with a controller; the mapping above is empty then.
+    /// Where pages are in a drive with a controller; the tables of its elements are empty.
     translation: Option<Translation>,
     /// The element at which the next unit goes when a drive with a controller is preconditioned.
     rotation: u32,
@@ -74,26 +71,23 @@ impl Drive {
             None => Element::new(&shape),
             Some(_) => Element::of_controller(&shape),
         };
-        let mapped = if controller.is_some() { 0 } else { spec.elements };
         Ok(Self {
             elements: (0..spec.elements).map(element).collect(),
-            mapping: MappingTables::new(&shape, mapped),
             translation: controller.map(|controller| Translation::new(spec, controller)),
             rotation: 0,
             costs: Costs::of(spec),
             shape,
-            spec: spec.clone(),
         })
     }
 
     pub fn spec(&self) -> &Spec {
-        &self.spec
+        &self.shape.spec
     }
 
     /// The element of a page, and its number there.
     #[inline]
     pub fn place(&self, page: Page) -> Place {
-        self.shape.place(page)
+        self.shape.placement.place(page)
     }
 
     /// Programs a page; returns how long its element is busy, picoseconds.
@@ -106,26 +100,16 @@ impl Drive {
         self.shape.placement
     }
 
-    /// An element with its part of the tables.
+    /// An element with what all of them share.
     #[inline(always)]
     pub(crate) fn part(&mut self, element: u32) -> ElementPart<'_> {
-        ElementPart {
-            shape: &self.shape,
-            costs: &self.costs,
-            element: &mut self.elements[element as usize],
-            mapping: self.mapping.of(element),
-        }
+        ElementPart { shape: &self.shape, costs: &self.costs, element: &mut self.elements[element as usize] }
     }
 
-    /// The elements, each with its part of the tables: they do not depend on each other.
+    /// The elements, which do not depend on each other.
     pub(crate) fn parts(&mut self) -> impl Iterator<Item = ElementPart<'_>> {
         let (shape, costs) = (&self.shape, &self.costs);
-        self.elements.iter_mut().zip(self.mapping.parts()).map(move |(element, mapping)| ElementPart {
-            shape,
-            costs,
-            element,
-            mapping,
-        })
+        self.elements.iter_mut().map(move |element| ElementPart { shape, costs, element })
     }
 
     /// Reads `sectors` of a page; returns how long its element is busy, picoseconds. A discarded page
@@ -155,7 +139,7 @@ impl Drive {
         }
         let Some(cost_ps) = outcome else {
             // A plane that is not allowed now may have a place, or make one, later.
-            if (0..self.spec.planes).all(allowed) {
+            if (0..self.shape.spec.planes).all(allowed) {
                 return Err(self.worn_out(place.element));
             }
             return Ok(None);
@@ -173,8 +157,8 @@ impl Drive {
 
     /// The plane that holds a page; `None` for a discarded page.
     pub(crate) fn plane_of(&self, place: Place) -> Option<u32> {
-        let physical_page = self.mapping.physical_page(&self.shape, place.element, place.local);
-        physical_page.map(|physical| self.shape.plane_of(self.shape.block_of(physical)))
+        let physical = self.elements[place.element as usize].physical_page(&self.shape, place.local)?;
+        Some(self.shape.plane_of(self.shape.block_of(physical)))
     }
 
     /// One step of garbage collection in an allowed plane that is low on free blocks; returns the plane
@@ -186,7 +170,7 @@ impl Drive {
     /// Discards a page; takes no time.
     pub fn trim(&mut self, place: Place) {
         if let Some(translation) = &mut self.translation {
-            let page = place.local * self.spec.elements + place.element;
+            let page = place.local * self.shape.spec.elements + place.element;
             self.elements[place.element as usize].counters.trimmed_pages +=
                 u64::from(translation.physical(page).is_some());
             return translation.discard(page);
@@ -208,13 +192,10 @@ impl Drive {
         if self.translation.is_some() {
             return;
         }
-        let seen = places.iter().fold(0_u32, |seen, place| seen ^ self.mapping.touch_entry(place.element, place.local));
+        let element = |place: &Place| &self.elements[place.element as usize];
+        let seen = places.iter().fold(0, |seen, place| seen ^ element(place).touch_page(place.local));
         std::hint::black_box(seen);
-        let seen = places.iter().fold(0_u32, |seen, place| {
-            let physical_page = self.mapping.physical_page(&self.shape, place.element, place.local);
-            let element = &self.elements[place.element as usize];
-            seen ^ physical_page.map_or(0, |physical| element.touch_entry(&self.shape, physical))
-        });
+        let seen = places.iter().fold(0, |seen, place| seen ^ element(place).touch_block(&self.shape, place.local));
         std::hint::black_box(seen);
     }
 
@@ -231,6 +212,30 @@ impl Drive {
     #[cold]
     pub(crate) fn worn_out(&self, element: u32) -> Error {
         let counters = self.elements[element as usize].counters();
-        Error::WornOut { element, erases: counters.erases, dead: counters.dead_blocks, endurance: self.spec.endurance }
+        Error::WornOut {
+            element,
+            erases: counters.erases,
+            dead: counters.dead_blocks,
+            endurance: self.shape.spec.endurance,
+        }
+    }
+}
+
+impl Stored for Drive {
+    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
+        if let Some(layer) = &self.translation {
+            put(output, &(&layer.map, &layer.reverse, &layer.superblocks, &layer.groups))?;
+        }
+        put(output, &self.elements)
+    }
+
+    /// Takes over the tables of a drive with the same specification.
+    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
+        if let Some(layer) = &mut self.translation {
+            (layer.map, layer.reverse, layer.superblocks, layer.groups) = take(input)?;
+        }
+        self.elements = take(input)?;
+        debug_assert_eq!(self.audit(), Ok(()), "the tables of a saved drive agree");
+        Ok(())
     }
 }

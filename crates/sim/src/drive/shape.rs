@@ -1,9 +1,9 @@
 //! The geometry as the tables use it: small numbers, and prepared divisors.
 //!
-//! Within an element, blocks are numbered plane by plane (`plane × rows + row`), so that the
+//! Within an element, blocks are numbered plane by plane (`plane × blocks_per_plane + row`), so that the
 //! blocks of a plane lie side by side, and physical pages block by block.
 
-use super::spec::{GcPolicy, Pool, Spec, WearLevelling};
+use super::spec::Spec;
 use crate::divide::{Divisor, prepared};
 use crate::policy::Page;
 
@@ -43,22 +43,14 @@ impl Placement {
 }
 
 pub(super) struct Shape {
-    pub planes: u32,
-    pub rows: u32,
+    pub spec: Spec,
     /// Blocks of a plane that hold exported pages initially.
     pub usable_rows: u32,
-    pub pages_per_block: u32,
     pub data_pages: u32,
     /// Pages that an element exports.
     pub local_pages: u32,
     /// Free blocks at which a plane needs garbage collection.
     pub low: u32,
-    pub endurance: u32,
-    pub pool: Pool,
-    pub gc_policy: GcPolicy,
-    pub wear_levelling: WearLevelling,
-    pub wear_spread: u32,
-    pub copy_back: bool,
     pub placement: Placement,
     by_data_pages: Divisor,
     by_planes: Divisor,
@@ -69,34 +61,21 @@ pub(super) struct Shape {
 impl Shape {
     pub fn of(spec: &Spec) -> Self {
         Self {
-            planes: spec.planes,
-            rows: spec.blocks_per_plane,
             usable_rows: spec.usable_blocks(),
-            pages_per_block: spec.pages_per_block,
             data_pages: spec.data_pages(),
             local_pages: spec.pages_per_element(),
             low: spec.low_blocks(),
-            endurance: spec.endurance,
-            pool: spec.pool,
-            gc_policy: spec.gc_policy,
-            wear_levelling: spec.wear_levelling,
-            wear_spread: spec.wear_spread,
-            copy_back: spec.copy_back,
             placement: Placement { by_elements: prepared(spec.elements) },
             by_data_pages: prepared(spec.data_pages()),
             by_planes: prepared(spec.planes),
             by_rows: prepared(spec.blocks_per_plane),
             by_pages_per_block: prepared(spec.pages_per_block),
+            spec: spec.clone(),
         }
     }
 
-    #[inline]
-    pub fn place(&self, page: Page) -> Place {
-        self.placement.place(page)
-    }
-
     pub fn blocks(&self) -> u32 {
-        self.planes * self.rows
+        self.spec.blocks_per_element()
     }
 
     /// The block of a physical page.
@@ -114,13 +93,13 @@ impl Shape {
     pub fn initial_physical_page(&self, local: u32) -> u32 {
         let (stripe, page) = self.by_data_pages.div_rem(local);
         let (row, plane) = self.by_planes.div_rem(stripe);
-        (plane * self.rows + row) * self.pages_per_block + page
+        (plane * self.spec.blocks_per_plane + row) * self.spec.pages_per_block + page
     }
 
     /// The initial logical page of a physical page.
     pub fn initial_logical_page(&self, physical: u32) -> u32 {
         let (block, page) = self.by_pages_per_block.div_rem(physical);
         let (plane, row) = self.by_rows.div_rem(block);
-        (row * self.planes + plane) * self.data_pages + page
+        (row * self.spec.planes + plane) * self.data_pages + page
     }
 }

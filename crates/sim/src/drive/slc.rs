@@ -6,13 +6,12 @@
 
 use super::Drive;
 use super::controller::Folding;
-use super::slc_region::{Gained, SlcRegion};
-use super::translation::{HOST, SLC, State, Superblock, Translation};
+use super::translation::{Gained, HOST, SLC, State, Superblock, Translation};
 
 impl Translation {
     /// Whether a superblock is set apart for the region.
     pub(super) fn is_apart(&self, superblock: &Superblock) -> bool {
-        superblock.slc && self.slc.as_ref().is_some_and(SlcRegion::is_apart)
+        superblock.slc && self.slc.as_ref().is_some_and(|region| !region.dynamic)
     }
 
     /// The superblocks that become free by the erasure of one.
@@ -28,15 +27,15 @@ impl Translation {
             Some(region) if region.dynamic => {
                 let free = group.free.len() as u32 + gained.free;
                 let most = free.saturating_sub(self.background as u32 + 1);
-                most.min(region.superblocks.saturating_sub(group.slc.used - gained.slc))
+                most.min(region.superblocks.saturating_sub(group.slc_used - gained.slc))
             }
-            Some(_) => group.slc.free.len() as u32 + gained.slc,
+            Some(_) => group.slc_free.len() as u32 + gained.slc,
             None => 0,
         }
     }
 
     /// The stream of the host's next unit; `None` when it waits for room in the region.
-    pub(super) fn host_stream(&self, group: u32) -> Option<usize> {
+    pub fn host_stream(&self, group: u32) -> Option<usize> {
         let Some(region) = &self.slc else {
             return Some(HOST);
         };
@@ -44,13 +43,13 @@ impl Translation {
         if slc.is_some() || self.slc_free(group, Gained::default()) > 0 {
             return Some(SLC);
         }
-        let used = self.groups[group as usize].slc.used;
+        let used = self.groups[group as usize].slc_used;
         (region.folding == Folding::Idle || used == 0).then_some(HOST)
     }
 
     /// Whether folding goes on in a group: the host is idle, or the region is full and no superblock
     /// of it will be free.
-    fn folds(&self, group: u32, gained: Gained, idle: bool) -> bool {
+    pub fn folds(&self, group: u32, gained: Gained, idle: bool) -> bool {
         self.slc.as_ref().is_some_and(|region| {
             let when_idle = region.folding != Folding::Full;
             let when_full = region.folding != Folding::Idle;
@@ -58,14 +57,22 @@ impl Translation {
         })
     }
 
-    /// The superblock of the region that was opened first and can be folded.
-    fn oldest_slc(&self, group: u32) -> Option<u32> {
+    /// Whether a superblock of a group is to be folded.
+    pub fn needs_folding(&self, group: u32, gained: Gained, idle: bool) -> bool {
+        self.groups[group as usize].slc_sealed > 0 && self.folds(group, gained, idle)
+    }
+
+    /// Takes the superblock of a group that is folded next: of those of the region that can be, the one that was
+    /// opened first.
+    pub fn take_folded(&mut self, group: u32) -> Option<u32> {
         let first = group * self.group_superblocks;
         let sealed = (first..first + self.group_superblocks).filter(|&number| {
             let superblock = &self.superblocks[number as usize];
             superblock.slc && superblock.state == State::Sealed
         });
-        sealed.min_by_key(|&number| self.superblocks[number as usize].opened)
+        let oldest = sealed.min_by_key(|&number| self.superblocks[number as usize].opened)?;
+        self.begin_collection(oldest);
+        Some(oldest)
     }
 
     /// Pages of the region, at most, and those of them that can be written now.
@@ -83,39 +90,6 @@ impl Translation {
 }
 
 impl Drive {
-    /// The superblocks that become free by the erasure of one.
-    pub(crate) fn gain_of(&self, superblock: u32) -> Gained {
-        self.layer().gain_of(superblock)
-    }
-
-    /// Whether folding in progress goes on in a group, with what it gains.
-    pub(crate) fn folds(&self, group: u32, gained: Gained, idle: bool) -> bool {
-        self.layer().folds(group, gained, idle)
-    }
-
-    /// Whether a superblock of a group is to be folded.
-    pub(crate) fn needs_folding(&self, group: u32, gained: Gained, idle: bool) -> bool {
-        let layer = self.layer();
-        layer.groups[group as usize].slc.sealed > 0 && layer.folds(group, gained, idle)
-    }
-
-    /// Takes the superblock of a group that is folded next.
-    pub(crate) fn take_folded(&mut self, group: u32) -> Option<u32> {
-        let oldest = self.layer().oldest_slc(group)?;
-        self.layer_mut().begin_collection(oldest);
-        Some(oldest)
-    }
-
-    /// Whether the host waits until a superblock of the region is free.
-    pub(crate) fn waits_for_folding(&self, group: u32) -> bool {
-        self.layer().host_stream(group).is_none()
-    }
-
-    /// Gives up the collection of a superblock.
-    pub(crate) fn release_victim(&mut self, superblock: u32) {
-        self.layer_mut().release_victim(superblock);
-    }
-
     /// Share of the SLC region that can be written now; `None` without a region.
     pub fn slc_free_share(&self) -> Option<f64> {
         let (most, free) = self.translation.as_ref()?.slc_pages()?;

@@ -66,10 +66,8 @@ impl Controller {
     pub(super) fn check_slc(&self, spec: &Spec) -> Result<(), Error> {
         let slc = &self.slc;
         if slc.region_bytes == 0 {
-            return match slc.stray() {
-                Some((name, value)) => Err(Error::option(name, value, "its default without slc_region")),
-                None => Ok(()),
-            };
+            let stray = slc.stray().map(|(name, value)| Error::option(name, value, "its default without slc_region"));
+            return stray.map_or(Ok(()), Err);
         }
         require(
             (2..=5).contains(&slc.bits_per_cell),

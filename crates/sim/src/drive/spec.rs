@@ -152,13 +152,9 @@ impl Spec {
         self.check_ranges()?;
         within("dies", self.dies, &(1..=self.planes))?;
         within("channels", self.channels, &(1..=self.elements))?;
-        if self.planes % self.dies != 0 {
-            return Err(Error::option("dies", self.dies, format!("a divisor of the {} planes", self.planes)));
-        }
-        if self.page_bytes % SECTOR_BYTES != 0 {
-            return Err(Error::option("page", self.page_bytes, "a multiple of 512"));
-        }
-        Ok(())
+        let divides = self.planes % self.dies == 0;
+        require(divides, "dies", self.dies, || format!("a divisor of the {} planes", self.planes))?;
+        require(self.page_bytes % SECTOR_BYTES == 0, "page", self.page_bytes, || "a multiple of 512")
     }
 
     fn check_reserve(&self) -> Result<(), Error> {
@@ -198,9 +194,7 @@ impl Spec {
             ("erase", self.erase_ps),
             ("transfer", self.transfer_ps_per_byte),
         ] {
-            if value_ps > second {
-                return Err(Error::option(name, value_ps, "at most a second (10^12 ps)"));
-            }
+            require(value_ps <= second, name, value_ps, || "at most a second (10^12 ps)")?;
         }
         // A page that is moved crosses the pins twice, and a request has up to 2^32 sectors: all that is to stay within
         // 64 bits.

@@ -7,13 +7,10 @@
 //!
 //! A new drive is full, as if it had been written from end to end: program unit `u` is on element `u % elements`.
 
-mod saved;
-
 use std::collections::VecDeque;
 
-use super::controller::Controller;
+use super::controller::{Controller, Folding};
 use super::element::Element;
-use super::slc_region::{Gained, SlcRegion, SlcSuperblocks};
 use super::spec::{GcPolicy, Spec};
 use crate::divide::{Divisor, prepared};
 use crate::policy::Page;
@@ -54,17 +51,48 @@ pub(super) struct Open {
     pub units_left: u32,
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Group {
     pub free: VecDeque<u32>,
     /// By stream: pages of the host, moved pages, pages of the host to the SLC region.
     pub open: [Option<Open>; 3],
-    /// Its part of the SLC region.
-    pub slc: SlcSuperblocks,
+    /// Free superblocks of the SLC region, where they are set apart, by their number within the group.
+    pub slc_free: VecDeque<u32>,
+    /// Superblocks in SLC mode that are neither free nor dead.
+    pub slc_used: u32,
+    /// Those of them that are full and not being folded.
+    pub slc_sealed: u32,
     pub opened: u32,
     pub valid: u64,
     /// The element at which the search for the next place of moved pages begins.
     rotation: u32,
+}
+
+/// The rules of the SLC region, the same for each group of elements.
+pub(super) struct SlcRegion {
+    /// Superblocks of a group, at most.
+    pub superblocks: u32,
+    pub unit_pages: u32,
+    pub rows: u32,
+    by_unit: Divisor,
+    /// It takes free superblocks; otherwise its own are set apart.
+    pub dynamic: bool,
+    pub folding: Folding,
+}
+
+/// Superblocks that are being erased, or will be when moved pages are programmed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Gained {
+    /// Superblocks for any pages.
+    pub free: u32,
+    /// Superblocks that were in SLC mode.
+    pub slc: u32,
+}
+
+impl std::iter::Sum for Gained {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self { free: sum.free + one.free, slc: sum.slc + one.slc })
+    }
 }
 
 /// Where a physical page is.
@@ -78,26 +106,21 @@ pub(crate) struct Position {
     pub slc: bool,
 }
 
-/// Where a program unit was written.
+/// Where a program unit is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitPlace {
     pub element: u32,
+    /// Its first physical page.
+    pub first: u32,
     pub pages: u32,
     /// Number of the unit within its block.
     pub row: u32,
     pub slc: bool,
 }
 
-/// The place of the next unit of an element: its first physical page, and the rest as above.
-pub(super) struct NextUnit {
-    pub first: u32,
-    pub row: u32,
-    pub slc: bool,
-}
-
 pub(crate) struct Translation {
     pub(super) map: Vec<u32>,
-    reverse: Vec<u32>,
+    pub(super) reverse: Vec<u32>,
     pub(super) superblocks: Vec<Superblock>,
     pub(super) groups: Vec<Group>,
     pub(super) slc: Option<SlcRegion>,
@@ -115,7 +138,7 @@ pub(crate) struct Translation {
     /// Free superblocks at which garbage collection begins; at least `low`.
     pub(super) background: usize,
     /// The stream of moved pages.
-    moved_stream: usize,
+    pub(super) moved_stream: usize,
     /// Valid pages up to which a group takes units of the host, so that each can be collected.
     most_valid: u64,
     planes: u32,
@@ -147,21 +170,21 @@ impl Translation {
             state: State::Free,
             slc: number >= all - apart,
         };
-        let group = || Group {
-            free: VecDeque::new(),
-            open: [None, None, None],
-            slc: SlcSuperblocks::new(all - apart..all),
-            opened: usable,
-            valid: 0,
-            rotation: 0,
-        };
+        let group = || Group { slc_free: (all - apart..all).collect(), opened: usable, ..Group::default() };
         let mapped = 1_000_000 - controller.unmapped_ppm;
         let mut layer = Self {
             map: vec![0; spec.pages() as usize],
             reverse: vec![0; (groups * all) as usize * superblock_pages as usize],
             superblocks: (0..groups).flat_map(|_| (0..all).map(superblock)).collect(),
             groups: (0..groups).map(|_| group()).collect(),
-            slc: SlcRegion::new(spec, controller),
+            slc: (controller.slc.region_bytes > 0).then(|| SlcRegion {
+                superblocks: controller.slc_superblocks(spec),
+                unit_pages: controller.slc_unit_pages(spec),
+                rows: controller.slc_rows(spec),
+                by_unit: prepared(controller.slc_unit_pages(spec)),
+                dynamic: controller.slc.dynamic,
+                folding: controller.slc.folding,
+            }),
             filled: (u64::from(spec.pages()) * mapped / 1_000_000) as u32,
             typed_units: !controller.page_type_program_ps.is_empty(),
             unit_pages,
@@ -391,32 +414,17 @@ impl Translation {
         Some(first + next)
     }
 
-    /// The next unit of the host on an element that takes one.
-    pub(super) fn next_host_unit(&mut self, element: u32) -> Option<NextUnit> {
-        let stream = self.host_stream(self.group_of(element))?;
-        self.next_unit(element, stream)
-    }
-
-    /// The next unit of the host beside the SLC region, on an element that takes one.
-    pub(super) fn next_other_unit(&mut self, element: u32) -> Option<NextUnit> {
-        self.next_unit(element, HOST)
-    }
-
-    /// The next unit of moved pages, on an element that takes one.
-    pub(super) fn next_moved_unit(&mut self, element: u32) -> Option<NextUnit> {
-        self.next_unit(element, self.moved_stream)
-    }
-
-    fn next_unit(&mut self, element: u32, stream: usize) -> Option<NextUnit> {
+    /// The place of the next unit of a stream on an element that takes one; its pages are still to be counted.
+    pub(super) fn next_unit(&mut self, element: u32, stream: usize) -> Option<UnitPlace> {
         let (number, of_group) = self.by_span.div_rem(element);
         let rows = self.rows_of(stream);
         let slc = self.slc.as_ref().filter(|_| stream == SLC);
         let unit_pages = slc.map_or(self.unit_pages, |region| region.unit_pages);
-        let apart = slc.is_some_and(SlcRegion::is_apart);
+        let apart = slc.is_some_and(|region| !region.dynamic);
         let slc = slc.is_some();
         let group = &mut self.groups[number as usize];
         if group.open[stream].is_none() {
-            let free = if slc && apart { &mut group.slc.free } else { &mut group.free };
+            let free = if apart { &mut group.slc_free } else { &mut group.free };
             let superblock = free.pop_front()?;
             group.opened += 1;
             let entry = number * self.group_superblocks + superblock;
@@ -424,7 +432,7 @@ impl Translation {
             opened.state = State::Open;
             opened.opened = group.opened;
             opened.slc = slc;
-            group.slc.used += u32::from(slc);
+            group.slc_used += u32::from(slc);
             group.open[stream] =
                 Some(Open { superblock: entry, rows: vec![0; self.span as usize], units_left: rows * self.span });
         }
@@ -438,10 +446,12 @@ impl Translation {
         let superblock = open.superblock;
         if open.units_left == 0 {
             self.superblocks[superblock as usize].state = State::Sealed;
-            group.slc.sealed += u32::from(slc);
+            group.slc_sealed += u32::from(slc);
             group.open[stream] = None;
         }
-        Some(NextUnit {
+        Some(UnitPlace {
+            element,
+            pages: 0,
             first: superblock * self.superblock_pages + (row * self.span + of_group) * unit_pages,
             row,
             slc,
@@ -455,7 +465,7 @@ impl Translation {
         let group = self.group_of_superblock(victim);
         let superblock = &mut self.superblocks[victim as usize];
         superblock.state = State::Victim;
-        self.groups[group as usize].slc.sealed -= u32::from(superblock.slc);
+        self.groups[group as usize].slc_sealed -= u32::from(superblock.slc);
     }
 
     /// Gives up the collection of a superblock: it keeps what is valid.
@@ -463,13 +473,15 @@ impl Translation {
         let group = self.group_of_superblock(victim);
         let superblock = &mut self.superblocks[victim as usize];
         superblock.state = State::Sealed;
-        self.groups[group as usize].slc.sealed += u32::from(superblock.slc);
+        self.groups[group as usize].slc_sealed += u32::from(superblock.slc);
     }
 
-    /// The first valid page of a superblock at or behind an offset: its physical page.
-    pub fn next_valid(&self, superblock: u32, offset: u32) -> Option<u32> {
+    /// The next valid page of a superblock from an offset on, which moves behind it.
+    pub fn next_valid(&self, superblock: u32, offset: &mut u32) -> Option<u32> {
         let first = superblock * self.superblock_pages;
-        (first + offset..first + self.superblock_pages).find(|&physical| self.page_at(physical).is_some())
+        let next = (first + *offset..first + self.superblock_pages).find(|&physical| self.page_at(physical).is_some());
+        *offset = next.map_or(self.superblock_pages, |physical| physical - first + 1);
+        next
     }
 
     /// The page that a physical page holds now.
@@ -495,14 +507,11 @@ impl Translation {
         entry.erases += 1;
         let dead = self.endurance > 0 && entry.erases >= self.endurance;
         entry.state = if dead { State::Dead } else { State::Free };
-        let of_slc = &mut self.groups[group as usize].slc;
-        of_slc.used -= u32::from(entry.slc);
-        if entry.slc && self.slc.as_ref().is_some_and(SlcRegion::is_apart) {
-            of_slc.free.extend((!dead).then_some(row));
-        } else {
-            entry.slc = false;
-            self.groups[group as usize].free.extend((!dead).then_some(row));
-        }
+        let of_group = &mut self.groups[group as usize];
+        of_group.slc_used -= u32::from(entry.slc);
+        entry.slc &= self.slc.as_ref().is_some_and(|region| !region.dynamic);
+        let free = if entry.slc { &mut of_group.slc_free } else { &mut of_group.free };
+        free.extend((!dead).then_some(row));
         let of_group = group * self.span..(group + 1) * self.span;
         for element in &mut elements[of_group.start as usize..of_group.end as usize] {
             for plane in 0..self.planes {

@@ -1,38 +1,30 @@
 //! The drive's back end: what arrives in the write buffer or at the elements, and what they finish.
 
-use std::ops::DerefMut;
-
+use super::core::World;
 use super::elements::{Context, Elements, PageJob, PageOp, Waiter};
+use super::event_log::Event;
 use super::event_loop::ReferenceEngine;
 use super::inline_buffer::InlineBuffer;
-use super::listener::Listener;
-use super::load::arrivals::Arrivals;
 use crate::Error;
-use crate::drive::{Drive, Place};
+use crate::drive::Place;
 use crate::policy::{Action, DriveState, Page};
 
-impl<D, E, A, L> ReferenceEngine<D, E, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    E: Elements,
-    A: Arrivals,
-    L: Listener,
-{
+impl<W: World, E: Elements> ReferenceEngine<W, E> {
     /// A written page has crossed the channel: it goes into the buffer, or to its element.
     #[inline]
     pub fn on_page_received(&mut self, id: u32, page: Page, place: Place) -> Result<(), Error> {
         let Some(buffer) = &mut self.buffer else {
-            self.core.listener.program_issued(Some(id), page);
+            self.core.record(Event::ProgramIssued { request: Some(id), page });
             return self.enqueue(place, PageOp::Write, Waiter::Request(id));
         };
         if self.core.requests.get(id).request.bypass {
             if buffer.discard(page) {
-                self.core.listener.dropped(page);
+                self.core.record(Event::Dropped { page });
             }
-            self.core.listener.program_issued(Some(id), page);
+            self.core.record(Event::ProgramIssued { request: Some(id), page });
             return self.enqueue(place, PageOp::Write, Waiter::Request(id));
         }
-        self.core.listener.buffered(id, page);
+        self.core.record(Event::Buffered { request: id, page });
         let drive_state = DriveState { now_ps: self.core.now_ps, free_at_ps: self.elements.free_at_ps() };
         if buffer.write(id, page, &drive_state, &mut self.core.tally) {
             self.part_done(id, place.element);
@@ -68,7 +60,7 @@ where
             };
             for page in eviction.first..eviction.first + eviction.pages {
                 if waiter == Waiter::BufferSlot {
-                    self.core.listener.program_issued(None, page);
+                    self.core.record(Event::ProgramIssued { request: None, page });
                 }
                 self.enqueue(self.core.drive.place(page), op, waiter)?;
             }
@@ -99,12 +91,12 @@ where
         match job.waiter {
             Waiter::Request(id) => {
                 if job.op == PageOp::Write {
-                    self.core.listener.programmed(Some(id), page);
+                    self.core.record(Event::Programmed { request: Some(id), page });
                 }
                 self.page_done(id, element)?;
             }
             Waiter::BufferSlot => {
-                self.core.listener.programmed(None, page);
+                self.core.record(Event::Programmed { request: None, page });
                 if let Some(buffer) = &mut self.buffer {
                     buffer.on_programmed(page);
                 }

@@ -19,7 +19,7 @@ enum Waiting {
     Read(u32),
 }
 
-#[derive(Clone, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Channel {
     /// The transfer in progress, and when it ends.
     current: Option<Transfer>,
@@ -64,13 +64,7 @@ pub(super) struct Channels {
 
 impl Channels {
     pub fn new(spec: &Spec) -> Self {
-        let idle = Channel {
-            current: None,
-            until_ps: NEVER,
-            to_host: false,
-            completions: VecDeque::new(),
-            queue: VecDeque::new(),
-        };
+        let idle = Channel { until_ps: NEVER, ..Channel::default() };
         Self { channels: vec![idle; spec.channels as usize], ps_per_sector: spec.channel_ps_per_sector }
     }
 

@@ -6,8 +6,8 @@
 
 use std::ops::DerefMut;
 
+use super::event_log::{Event, Listener};
 use super::host_queue::HostQueue;
-use super::listener::Listener;
 use super::load::arrivals::Arrivals;
 use super::load::requests::{DriveRequest, InFlight, Slab};
 use super::load::trace_input::IssueMode;
@@ -20,12 +20,24 @@ use crate::drive::{Counters, Drive};
 use crate::error::check_time;
 use crate::policy::{DriveState, Page};
 
-/// A drive under load: the drive, owned or borrowed (`D`), the requests that arrive (`A`), and who is notified of
-/// events (`L`).
-pub(super) struct Core<D, A, L> {
-    pub drive: D,
-    pub arrivals: A,
-    pub listener: L,
+/// What an engine runs on: a drive, owned or borrowed, the requests that arrive, and who is notified of events.
+pub(super) trait World {
+    type Drive: DerefMut<Target = Drive>;
+    type Arrivals: Arrivals;
+    type Listener: Listener + Default;
+}
+
+impl<D: DerefMut<Target = Drive>, A: Arrivals, L: Listener + Default> World for (D, A, L) {
+    type Drive = D;
+    type Arrivals = A;
+    type Listener = L;
+}
+
+/// A drive under load.
+pub(super) struct Core<W: World> {
+    pub drive: W::Drive,
+    pub arrivals: W::Arrivals,
+    pub listener: W::Listener,
     pub options: RunOptions,
     /// Whether the run stops when the last request is issued, to be saved.
     pub pauses_at_end: bool,
@@ -39,13 +51,8 @@ pub(super) struct Core<D, A, L> {
     pub counters_before: Counters,
 }
 
-impl<D, A, L> Core<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
-    pub fn new(drive: D, arrivals: A, options: &RunOptions, listener: L) -> Self {
+impl<W: World> Core<W> {
+    pub fn new(drive: W::Drive, arrivals: W::Arrivals, options: &RunOptions) -> Self {
         let spec = drive.spec();
         Self {
             pauses_at_end: false,
@@ -59,7 +66,7 @@ where
             options: options.clone(),
             drive,
             arrivals,
-            listener,
+            listener: W::Listener::default(),
         }
     }
 
@@ -88,6 +95,12 @@ where
             self.series.advance(at_ps, self.requests.len() as u64, counters);
         }
         Ok(())
+    }
+
+    /// Something happened.
+    #[inline]
+    pub fn record(&mut self, event: Event<u32>) {
+        self.listener.record(event);
     }
 
     fn take_counters(&mut self) -> Counters {
@@ -132,7 +145,7 @@ where
         let response_ps = self.now_ps - in_flight.issued_ps;
         let device_ps = self.now_ps - in_flight.dispatched_ps;
         self.tally.complete(in_flight.request.kind, response_ps, device_ps, in_flight.request.sectors);
-        self.listener.completed(id, self.now_ps);
+        self.listener.record(Event::Complete { request: id, at_ps: self.now_ps });
         self.tally.last_completion_ps = self.now_ps;
         let row = self.series.current_row();
         row.completed += 1;
@@ -191,14 +204,9 @@ where
 }
 
 /// An engine: what happens to requests inside the drive, event by event.
-pub(super) trait Engine<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
-    fn core(&self) -> &Core<D, A, L>;
-    fn core_mut(&mut self) -> &mut Core<D, A, L>;
+pub(super) trait Engine<W: World> {
+    fn core(&self) -> &Core<W>;
+    fn core_mut(&mut self) -> &mut Core<W>;
 
     /// Time of the next event inside the drive; `NEVER` without one.
     fn next_event_ps(&self) -> u64;
@@ -233,12 +241,7 @@ where
 }
 
 /// The steps of an engine, apart from [`Engine`] so that the compiler has one copy of the event loop.
-pub(super) trait EventLoop<D, A, L>: Engine<D, A, L> + Sized
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
+pub(super) trait EventLoop<W: World>: Engine<W> + Sized {
     /// Handles the next event inside the drive, unless it is later than `limit_ps`, which is before `NEVER`; returns
     /// whether there was one.
     fn step(&mut self, limit_ps: u64) -> Result<bool, Error>;

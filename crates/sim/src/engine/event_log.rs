@@ -1,19 +1,32 @@
 //! The events of an online drive, and their record until they are fetched.
 
-use super::listener::Listener;
 use crate::policy::Page;
+
+/// Receives the events of an engine. By default nothing happens, so that a run over a trace pays nothing for them.
+pub(super) trait Listener {
+    /// A request is issued.
+    fn issued(&mut self, _request: u32) {}
+
+    /// An event. Requests have the engine's own numbers, which are used again after their completion.
+    fn record(&mut self, _event: Event<u32>) {}
+}
+
+#[derive(Default)]
+pub(super) struct NoListener;
+
+impl Listener for NoListener {}
 
 /// An event. Requests have the numbers that [`OnlineDrive::submit`](super::OnlineDrive::submit) gave them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum Event<R = u64> {
     Complete {
-        request: u64,
+        request: R,
         at_ps: u64,
     },
     /// A written page is in the write buffer, and replaces an older version there.
     Buffered {
         /// The request that wrote it.
-        request: u64,
+        request: R,
         page: Page,
     },
     /// The buffer dropped a page: it was discarded, or a write that bypasses the buffer replaces it.
@@ -23,13 +36,13 @@ pub enum Event {
     /// A page was queued at its element; its content at this time will be programmed.
     ProgramIssued {
         /// The request that wrote it; `None` for an eviction of the buffer.
-        request: Option<u64>,
+        request: Option<R>,
         page: Page,
     },
     /// Such a page is programmed: it survives a power loss.
     Programmed {
         /// As in `ProgramIssued`. Evictions of one page are programmed in the order of issue.
-        request: Option<u64>,
+        request: Option<R>,
         page: Page,
     },
 }
@@ -43,12 +56,6 @@ pub(super) struct EventLog {
     pub issued: u64,
 }
 
-impl EventLog {
-    fn request(&self, request: u32) -> u64 {
-        self.requests[request as usize]
-    }
-}
-
 impl Listener for EventLog {
     fn issued(&mut self, request: u32) {
         let id = request as usize;
@@ -59,27 +66,14 @@ impl Listener for EventLog {
         self.issued += 1;
     }
 
-    fn completed(&mut self, request: u32, at_ps: u64) {
-        let request = self.request(request);
-        self.events.push(Event::Complete { request, at_ps });
-    }
-
-    fn buffered(&mut self, request: u32, page: Page) {
-        let request = self.request(request);
-        self.events.push(Event::Buffered { request, page });
-    }
-
-    fn dropped(&mut self, page: Page) {
-        self.events.push(Event::Dropped { page });
-    }
-
-    fn program_issued(&mut self, request: Option<u32>, page: Page) {
-        let request = request.map(|request| self.request(request));
-        self.events.push(Event::ProgramIssued { request, page });
-    }
-
-    fn programmed(&mut self, request: Option<u32>, page: Page) {
-        let request = request.map(|request| self.request(request));
-        self.events.push(Event::Programmed { request, page });
+    fn record(&mut self, event: Event<u32>) {
+        let number = |request: u32| self.requests[request as usize];
+        self.events.push(match event {
+            Event::Complete { request, at_ps } => Event::Complete { request: number(request), at_ps },
+            Event::Buffered { request, page } => Event::Buffered { request: number(request), page },
+            Event::Dropped { page } => Event::Dropped { page },
+            Event::ProgramIssued { request, page } => Event::ProgramIssued { request: request.map(number), page },
+            Event::Programmed { request, page } => Event::Programmed { request: request.map(number), page },
+        });
     }
 }

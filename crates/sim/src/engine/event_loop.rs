@@ -7,61 +7,42 @@
 //! transfer in progress, and go before what waits in the queue. What follows from events for the write buffer and the
 //! elements is in `back_end`.
 
-use std::ops::DerefMut;
-
 use ioassay_block::Kind;
 
 use super::RunOptions;
 use super::channel::{ChannelStep, Channels, Transfer};
-use super::core::{Core, Engine, EventLoop};
+use super::core::{Core, Engine, EventLoop, World};
 use super::elements::{Elements, PageOp, Waiter};
+use super::event_log::Event;
 use super::inline_buffer::InlineBuffer;
-use super::listener::Listener;
-use super::load::arrivals::Arrivals;
 use super::load::requests::DriveRequest;
 use crate::Error;
-use crate::drive::{Drive, Place, Spec};
+use crate::drive::Place;
 use crate::policy::Page;
 
 /// The engine of a drive without a controller, with the schedule of its elements (`E`).
-pub(super) struct ReferenceEngine<D, E, A, L> {
-    pub core: Core<D, A, L>,
+pub(super) struct ReferenceEngine<W: World, E> {
+    pub core: Core<W>,
     pub elements: E,
     pub channels: Channels,
     pub buffer: Option<InlineBuffer>,
     pub element_count: u32,
-    /// Elements in which nothing happens, for a drive with this specification.
-    idle_elements: fn(&Spec) -> E,
 }
 
-impl<D, E, A, L> ReferenceEngine<D, E, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    E: Elements,
-    A: Arrivals,
-    L: Listener,
-{
-    pub fn new(
-        drive: D,
-        arrivals: A,
-        idle_elements: fn(&Spec) -> E,
-        buffer: Option<InlineBuffer>,
-        options: &RunOptions,
-        listener: L,
-    ) -> Self {
+impl<W: World, E: Elements> ReferenceEngine<W, E> {
+    pub fn new(drive: W::Drive, arrivals: W::Arrivals, buffer: Option<InlineBuffer>, options: &RunOptions) -> Self {
         let spec = drive.spec();
         Self {
-            elements: idle_elements(spec),
+            elements: E::new(spec),
             channels: Channels::new(spec),
             buffer,
             element_count: spec.elements,
-            idle_elements,
-            core: Core::new(drive, arrivals, options, listener),
+            core: Core::new(drive, arrivals, options),
         }
     }
 
     fn reset_elements(&mut self) {
-        self.elements = (self.idle_elements)(self.core.drive.spec());
+        self.elements = E::new(self.core.drive.spec());
         self.channels = Channels::new(self.core.drive.spec());
     }
 
@@ -140,7 +121,7 @@ where
         for page in request.first..request.first + request.pages {
             if let Some(buffer) = &mut self.buffer {
                 if buffer.discard(page) {
-                    self.core.listener.dropped(page);
+                    self.core.record(Event::Dropped { page });
                 }
             }
             let place = self.core.drive.place(page);
@@ -265,18 +246,12 @@ where
     }
 }
 
-impl<D, E, A, L> Engine<D, A, L> for ReferenceEngine<D, E, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    E: Elements,
-    A: Arrivals,
-    L: Listener,
-{
-    fn core(&self) -> &Core<D, A, L> {
+impl<W: World, E: Elements> Engine<W> for ReferenceEngine<W, E> {
+    fn core(&self) -> &Core<W> {
         &self.core
     }
 
-    fn core_mut(&mut self) -> &mut Core<D, A, L> {
+    fn core_mut(&mut self) -> &mut Core<W> {
         &mut self.core
     }
 
@@ -322,13 +297,7 @@ where
     }
 }
 
-impl<D, E, A, L> EventLoop<D, A, L> for ReferenceEngine<D, E, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    E: Elements,
-    A: Arrivals,
-    L: Listener,
-{
+impl<W: World, E: Elements> EventLoop<W> for ReferenceEngine<W, E> {
     /// Of events at the same time, the end of a page's work comes first, so that its completion goes before the
     /// channel's next transfer.
     #[inline]

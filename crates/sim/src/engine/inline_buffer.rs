@@ -5,14 +5,12 @@
 //! already belongs to the policy, which has chosen the victim for it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{Read, Write};
 
 use super::tally::Tally;
 use super::write_behind::Destager;
 use super::{BufferMode, WriteBuffer};
-use crate::Error;
 use crate::policy::{Access, Action, DriveState, Eviction, Page, Policy};
-use crate::state::{Stored, put, take};
+use crate::state::Stored;
 
 /// A written page that has no slot yet.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -60,6 +58,19 @@ impl InlineBuffer {
             pad_reads: self.pad_reads,
             destager: self.destager,
         }
+    }
+
+    /// All of its state, in the order in which it is saved.
+    pub fn parts(&mut self) -> [&mut dyn Stored; 7] {
+        [
+            &mut *self.policy,
+            &mut self.destager,
+            &mut self.programming,
+            &mut self.programming_pages,
+            &mut self.waiting,
+            &mut self.missing_slots,
+            &mut self.evicted,
+        ]
     }
 
     pub fn held_pages(&self) -> u64 {
@@ -193,21 +204,5 @@ impl InlineBuffer {
         if let Some(destager) = &mut self.destager {
             destager.clear();
         }
-    }
-}
-
-impl Stored for InlineBuffer {
-    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
-        self.policy.save(output)?;
-        let slots = (&self.programming, self.programming_pages, &self.waiting, self.missing_slots);
-        put(output, &(&self.destager, slots, &self.evicted))
-    }
-
-    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
-        self.policy.load(input)?;
-        let slots;
-        (self.destager, slots, self.evicted) = take(input)?;
-        (self.programming, self.programming_pages, self.waiting, self.missing_slots) = slots;
-        Ok(())
     }
 }

@@ -16,7 +16,6 @@ mod event_log;
 mod event_loop;
 mod host_queue;
 mod inline_buffer;
-mod listener;
 mod load;
 mod online_drive;
 mod run;
@@ -44,6 +43,7 @@ pub use write_bound::write_bound;
 
 use crate::Error;
 use crate::drive::Spec;
+use crate::error::require;
 use crate::options::kinds::{Places, Rows, Window, choices};
 use crate::options::options;
 use crate::policy::Policy;
@@ -73,14 +73,12 @@ choices!(BufferMode: "reshape" = Reshape, "inline" = Inline);
 impl BufferMode {
     /// Checks that a drive can have a buffer there: one with a controller has a write cache instead.
     pub fn check(self, spec: &Spec) -> Result<(), Error> {
-        if self == Self::Inline && spec.controller.is_some() {
-            return Err(Error::option(
-                "mode",
-                "inline",
-                "reshape, or write_cache instead of the buffer, with the options of the controller",
-            ));
-        }
-        Ok(())
+        require(
+            self == Self::Reshape || spec.controller.is_none(),
+            "mode",
+            "inline",
+            || "reshape, or write_cache instead of the buffer, with the options of the controller",
+        )
     }
 }
 
@@ -123,15 +121,11 @@ options! {
 impl RunOptions {
     /// Checks that a run with these options is possible.
     pub fn check(&self) -> Result<(), Error> {
-        let at_least_one = |name, value: u64| match value {
-            0 => Err(Error::option(name, value, "at least 1")),
-            _ => Ok(()),
-        };
+        let at_least_one = |name, value: u64| require(value > 0, name, value, || "at least 1");
         match self.issue_mode {
             IssueMode::OpenLoop => {}
-            IssueMode::ScaledOpenLoop(factor) if factor >= 0.0 && factor.is_finite() => {}
             IssueMode::ScaledOpenLoop(factor) => {
-                return Err(Error::option("scaled", factor, "a number from 0 on"));
+                require(factor >= 0.0 && factor.is_finite(), "scaled", factor, || "a number from 0 on")?;
             }
             IssueMode::ClosedLoop(outstanding) => at_least_one("closed", outstanding.into())?,
             IssueMode::Bursts { size, .. } => at_least_one("batch", size.into())?,

@@ -24,7 +24,8 @@ use crate::drive::{Drive, Overlap};
 use crate::policy::Page;
 use crate::{Error, error};
 
-type OnlineEngine = dyn Engine<Box<Drive>, VecDeque<DriveRequest>, EventLog> + Send;
+type OnlineWorld = (Box<Drive>, VecDeque<DriveRequest>, EventLog);
+type OnlineEngine = dyn Engine<OnlineWorld> + Send;
 
 /// A drive with its write buffer, advanced event by event.
 pub struct OnlineDrive {
@@ -52,18 +53,18 @@ impl OnlineDrive {
             ..RunOptions::default()
         };
         let paging = Paging::new(drive.spec(), Unaligned::Round);
-        let (drive, log) = (Box::new(drive), EventLog::default());
+        let drive = Box::new(drive);
         let arrivals = VecDeque::new();
         let (controller, overlap) = (drive.spec().controller.clone(), drive.spec().overlap);
         let buffer = buffer.map(InlineBuffer::new);
         let engine: Box<OnlineEngine> = if let Some(controller) = controller {
-            let mut engine = ControllerEngine::new(drive, controller, arrivals, &options, log);
+            let mut engine = ControllerEngine::<OnlineWorld>::new(drive, &controller, arrivals, &options);
             engine.idle.is_open_ended = true;
             Box::new(engine)
         } else if overlap == Overlap::Off {
-            Box::new(ReferenceEngine::new(drive, arrivals, SerialElements::new, buffer, &options, log))
+            Box::new(ReferenceEngine::<OnlineWorld, SerialElements>::new(drive, arrivals, buffer, &options))
         } else {
-            Box::new(ReferenceEngine::new(drive, arrivals, ParallelElements::new, buffer, &options, log))
+            Box::new(ReferenceEngine::<OnlineWorld, ParallelElements>::new(drive, arrivals, buffer, &options))
         };
         Ok(Self { engine, paging, submitted: 0, last_ps: 0 })
     }

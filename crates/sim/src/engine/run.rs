@@ -15,9 +15,9 @@ use super::core::Engine;
 use super::elements::Elements;
 use super::elements::parallel::ParallelElements;
 use super::elements::serial::SerialElements;
+use super::event_log::NoListener;
 use super::event_loop::ReferenceEngine;
 use super::inline_buffer::InlineBuffer;
-use super::listener::NoListener;
 use super::load::lookahead::Lookahead;
 use super::load::reshaping_buffer::ReshapingBuffer;
 use super::load::trace_input::{IssueMode, TraceInput};
@@ -29,7 +29,7 @@ use super::write_stream::WriteStream;
 use super::{BufferMode, End, RunOptions, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Spec};
-use crate::state::{Stored, load_all, save_all};
+use crate::state::Stored;
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
 pub fn run(
@@ -102,7 +102,7 @@ pub fn run_between(
         if !engine.core().is_exhausted() {
             engine.advance_to(NEVER)?;
         }
-        save_all(engine.parts(), output)?;
+        engine.parts().into_iter().try_for_each(|part| part.save(output))?;
         engine.core_mut().pauses_at_end = false;
     }
     if engine.core().goes_on() {
@@ -133,20 +133,22 @@ fn engine<'a>(
     let (lookahead, inline) = load_of(drive.spec(), source, settled.buffer, options);
     let (controller, overlap) = (drive.spec().controller.clone(), drive.spec().overlap);
     if let Some(controller) = controller {
-        let mut engine = ControllerEngine::new(drive, controller, lookahead, options, NoListener);
+        let mut engine = ControllerEngine::<TraceWorld<'_>>::new(drive, &controller, lookahead, options);
         if let Some(remains) = settled.controller {
             engine.begin_with(remains);
         }
         return Box::new(engine);
     }
     if overlap == Overlap::Off {
-        return Box::new(ReferenceEngine::new(drive, lookahead, SerialElements::new, inline, options, NoListener));
+        return Box::new(ReferenceEngine::<TraceWorld<'_>, SerialElements>::new(drive, lookahead, inline, options));
     }
-    Box::new(ReferenceEngine::new(drive, lookahead, ParallelElements::new, inline, options, NoListener))
+    Box::new(ReferenceEngine::<TraceWorld<'_>, ParallelElements>::new(drive, lookahead, inline, options))
 }
 
+type TraceWorld<'a> = (&'a mut Drive, Lookahead<'a>, NoListener);
+
 /// An engine over a trace, which can be saved when all requests are issued.
-trait TraceEngine<'a>: Engine<&'a mut Drive, Lookahead<'a>, NoListener> {
+trait TraceEngine<'a>: Engine<TraceWorld<'a>> {
     /// All that a run consists of, in the order in which it is saved.
     fn parts(&mut self) -> Vec<&mut dyn Stored>;
 
@@ -155,7 +157,7 @@ trait TraceEngine<'a>: Engine<&'a mut Drive, Lookahead<'a>, NoListener> {
 
     /// Takes over what was saved, all of it.
     fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
-        load_all(self.parts(), input)?;
+        self.parts().into_iter().try_for_each(|part| part.load(input))?;
         match io::copy(input, &mut io::sink()) {
             Ok(0) => Ok(()),
             Ok(more) => Err(Error::State(format!("{more} bytes too many"))),
@@ -164,7 +166,7 @@ trait TraceEngine<'a>: Engine<&'a mut Drive, Lookahead<'a>, NoListener> {
     }
 }
 
-impl<'a, E> TraceEngine<'a> for ReferenceEngine<&'a mut Drive, E, Lookahead<'a>, NoListener>
+impl<'a, E> TraceEngine<'a> for ReferenceEngine<TraceWorld<'a>, E>
 where
     E: Elements + Serialize + DeserializeOwned,
 {
@@ -179,7 +181,7 @@ where
             &mut core.host_queue,
             &mut core.requests,
         ];
-        parts.extend(self.buffer.as_mut().map(|buffer| buffer as _));
+        parts.extend(self.buffer.iter_mut().flat_map(InlineBuffer::parts));
         parts.extend([&mut core.tally as _, &mut core.series as _, &mut core.counters_before as _]);
         parts
     }
@@ -190,7 +192,7 @@ where
     }
 }
 
-impl<'a> TraceEngine<'a> for ControllerEngine<&'a mut Drive, Lookahead<'a>, NoListener> {
+impl<'a> TraceEngine<'a> for ControllerEngine<TraceWorld<'a>> {
     fn parts(&mut self) -> Vec<&mut dyn Stored> {
         self.parts()
     }

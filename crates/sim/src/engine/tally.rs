@@ -7,7 +7,7 @@ use ioassay_stats::Histogram;
 const BATCH: usize = 512;
 
 /// Response times and transfers of one kind of request.
-#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Responses {
     /// From issue to completion, nanoseconds.
     pub response_ns: Histogram,
@@ -66,7 +66,7 @@ impl Responses {
     }
 }
 
-#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     pub reads: Responses,
     pub writes: Responses,
@@ -111,17 +111,17 @@ pub struct Tally {
 impl Tally {
     #[inline]
     pub(super) fn complete(&mut self, kind: Kind, response_ps: u64, device_ps: u64, sectors: u32) {
-        let bypass = match kind {
+        let responses = match kind {
             Kind::Read => &mut self.reads,
             Kind::Write => &mut self.writes,
             Kind::Trim | Kind::Flush => &mut self.others,
         };
-        bypass.record(response_ps, device_ps, sectors);
+        responses.record(response_ps, device_ps, sectors);
     }
 
     pub(super) fn record_recent(&mut self) {
-        for bypass in [&mut self.reads, &mut self.writes, &mut self.others] {
-            bypass.record_recent();
+        for responses in [&mut self.reads, &mut self.writes, &mut self.others] {
+            responses.record_recent();
         }
     }
 

@@ -85,9 +85,7 @@ impl TimeSeries {
     /// Closes the current row, and goes on to the one that holds `now_ps`.
     #[cold]
     pub(super) fn advance(&mut self, now_ps: u64, outstanding: u64, counters: Counters) {
-        let row = self.current_row();
-        row.outstanding = outstanding;
-        row.counters = row.counters.plus(counters);
+        self.close(outstanding, counters);
         while now_ps / self.width_ps >= self.max_rows as u64 {
             self.merge_pairs();
         }

@@ -8,6 +8,7 @@
 
 use super::BufferMode;
 use crate::Error;
+use crate::error::require;
 use crate::options::kinds::choices;
 use crate::policy::{Action, DestageTargets, DriveState, Eviction, Page};
 
@@ -59,26 +60,24 @@ impl Destaging {
         if write_behind == WriteBehind::Off {
             return self.refuse_ineffective().map(|()| None);
         }
-        if mode == BufferMode::Reshape {
-            let wanted = "off in front of the drive (mode reshape), or a buffer in it (mode inline)";
-            return Err(Error::option("write_behind", write_behind, wanted));
-        }
-        if let (WriteBehind::Idle, Some(depth)) = (write_behind, self.depth) {
-            return Err(Error::option("destage_depth", depth, "write_behind any"));
-        }
-        if self.depth == Some(0) {
-            return Err(Error::option("destage_depth", 0, "at least 1"));
+        require(
+            mode == BufferMode::Inline,
+            "write_behind",
+            write_behind,
+            || "off in front of the drive (mode reshape), or a buffer in it (mode inline)",
+        )?;
+        if let Some(depth) = self.depth {
+            require(write_behind == WriteBehind::Any, "destage_depth", depth, || "write_behind any")?;
+            require(depth > 0, "destage_depth", depth, || "at least 1")?;
         }
         let spare = (elements as usize).min(slots / 8);
         let high_pages = pages_of("high_watermark", self.high_watermark, slots)?;
         let high_pages = high_pages.unwrap_or(slots - spare);
         let low_pages = pages_of("low_watermark", self.low_watermark, slots)?;
         let low_pages = low_pages.unwrap_or(high_pages);
-        if low_pages > high_pages {
-            let wanted = format!("at most the high one, {high_pages} of {slots} pages");
-            let low = self.low_watermark.unwrap_or_default();
-            return Err(Error::option("low_watermark", low, wanted));
-        }
+        require(low_pages <= high_pages, "low_watermark", self.low_watermark.unwrap_or_default(), || {
+            format!("at most the high one, {high_pages} of {slots} pages")
+        })?;
         Ok(Some(Destager {
             only_idle: write_behind == WriteBehind::Idle,
             depth: self.depth.unwrap_or(1),

@@ -1,12 +1,145 @@
-//! Buffered pages by block: which pages of which block are buffered, and the evictions of a block. The
-//! basis of `bplru` and `fab`.
+//! A buffer of blocks of pages whose next victim a [`BlockOrder`] names: what `bplru` and `fab` share.
+//!
+//! [`Blocks`] knows which pages of which block are buffered, and evicts a block.
 
-use super::{Action, BlockBy, Eviction, Page, Settings, slots::Slots};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::{
+    Access, Action, BlockBy, DestageTargets, DriveState, Eviction, Page, Policy, Settings, destage::SEARCH_BLOCKS,
+    slots::Slots,
+};
 use crate::divide::{Divisor, prepared};
 
-#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
+/// In which order the blocks of a buffer leave.
+pub(super) trait BlockOrder: Serialize + DeserializeOwned {
+    /// Whether the victim is chosen before the written page comes in, and may be its own block.
+    const EVICTS_OWN: bool;
+
+    /// Whether pages that are not here are read, so that a block leaves whole.
+    fn pads(&self) -> bool {
+        false
+    }
+
+    /// A page is written to a block that has pages here, before a victim is looked for.
+    fn renew(&mut self, _slot: u32) {}
+
+    /// A page was written to a block, which is new or has had pages here.
+    fn written(&mut self, blocks: &Blocks, slot: u32, offset: u32, is_new: bool);
+
+    /// A page of a block was discarded; so many are left.
+    fn discarded(&mut self, slot: u32, left: u32);
+
+    /// The block in a slot leaves.
+    fn remove(&mut self, slot: u32);
+
+    fn victim(&mut self) -> Option<u32>;
+
+    /// The victims, in order, among which one is looked for whose elements are ready.
+    fn victims(&self) -> impl Iterator<Item = u32>;
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct BlockBuffer<O> {
+    blocks: Blocks,
+    order: O,
+}
+
+impl<O: BlockOrder + Send + 'static> BlockBuffer<O> {
+    pub(super) fn boxed(blocks: Blocks, order: O) -> Box<dyn Policy + Send> {
+        Box::new(Self { blocks, order })
+    }
+}
+
+impl<O: BlockOrder> BlockBuffer<O> {
+    /// Evicts a block. `false`: there is none.
+    #[inline]
+    fn evict(&mut self, slot: Option<u32>, evicted: &mut Vec<Eviction>) -> bool {
+        let Some(slot) = slot else {
+            return false;
+        };
+        self.order.remove(slot);
+        if self.order.pads() {
+            self.blocks.flush_padded(slot, evicted);
+        } else {
+            self.blocks.flush(slot, evicted);
+        }
+        true
+    }
+}
+
+impl<O: BlockOrder> Policy for BlockBuffer<O> {
+    fn pads(&self) -> bool {
+        self.order.pads()
+    }
+
+    fn write(&mut self, page: Page, _drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
+        let (block, offset) = self.blocks.cut.locate(page);
+        let mut found = self.blocks.slots.find(block);
+        if let Some(slot) = found {
+            self.order.renew(slot);
+            if self.blocks.has(slot, offset) {
+                self.order.written(&self.blocks, slot, offset, false);
+                return Access::Hit;
+            }
+        }
+        if self.blocks.pages >= self.blocks.capacity {
+            let victim = self.order.victim();
+            self.evict(victim, evicted);
+            if O::EVICTS_OWN {
+                found = self.blocks.slots.find(block);
+            }
+        }
+        let Some(slot) = found.or_else(|| self.blocks.slots.insert(block)) else {
+            evicted.push(Eviction::of(page));
+            return Access::Bypass;
+        };
+        self.blocks.add(slot, offset);
+        self.order.written(&self.blocks, slot, offset, found.is_none());
+        Access::Miss
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        self.blocks.find_page(page).is_some()
+    }
+
+    fn block_of(&self, page: Page) -> Option<u32> {
+        Some(self.blocks.cut.locate(page).0)
+    }
+
+    fn discard(&mut self, page: Page) -> bool {
+        let found = self.blocks.find_page(page);
+        if let Some((slot, offset)) = found {
+            self.blocks.take(slot, offset);
+            self.order.discarded(slot, self.blocks.count(slot));
+        }
+        found.is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.blocks.pages
+    }
+
+    fn capacity(&self) -> usize {
+        self.blocks.capacity
+    }
+
+    fn destage(&mut self, targets: &DestageTargets<'_>, evicted: &mut Vec<Eviction>) -> bool {
+        let accepts = |page| targets.accepts(page);
+        let goes = |&slot: &u32| self.blocks.all_pages(slot, self.order.pads(), accepts);
+        let victim = self.order.victims().take(SEARCH_BLOCKS).find(goes);
+        self.evict(victim, evicted)
+    }
+
+    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
+        while let Some(slot) = self.order.victim() {
+            self.evict(Some(slot), evicted);
+        }
+    }
+}
+
+/// The blocks of the drive. Those of consecutive pages are those of a drive with one element.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Cut {
-    by: BlockBy,
     elements: Divisor,
     length: Divisor,
     pages: u32,
@@ -14,54 +147,40 @@ struct Cut {
 
 impl Cut {
     fn new(settings: &Settings) -> Self {
-        Self {
-            by: settings.block_by,
-            elements: prepared(settings.layout.elements),
-            length: prepared(settings.layout.pages_per_block),
-            pages: settings.layout.pages,
-        }
+        let elements = match settings.block_by {
+            BlockBy::Lba => 1,
+            BlockBy::Element => settings.layout.elements,
+        };
+        let length = prepared(settings.layout.pages_per_block);
+        Self { elements: prepared(elements), length, pages: settings.layout.pages }
     }
 
     /// Block and offset in it. By element, page `p` is number `p / n` of element `p % n`.
     #[inline]
     fn locate(&self, page: Page) -> (u32, u32) {
-        match self.by {
-            BlockBy::Lba => self.length.div_rem(page),
-            BlockBy::Element => {
-                let (local, element) = self.elements.div_rem(page);
-                let (row, offset) = self.length.div_rem(local);
-                (row * self.elements.get() + element, offset)
-            }
-        }
+        let (local, element) = self.elements.div_rem(page);
+        let (row, offset) = self.length.div_rem(local);
+        (row * self.elements.get() + element, offset)
     }
 
     /// The page at an offset in a block; `None` beyond the last page of the drive.
     #[inline]
     fn page(&self, block: u32, offset: u32) -> Option<Page> {
-        let length = u64::from(self.length.get());
-        let page = match self.by {
-            BlockBy::Lba => u64::from(block) * length + u64::from(offset),
-            BlockBy::Element => {
-                let (row, element) = self.elements.div_rem(block);
-                let local = u64::from(row) * length + u64::from(offset);
-                local * u64::from(self.elements.get()) + u64::from(element)
-            }
-        };
+        let (row, element) = self.elements.div_rem(block);
+        let local = u64::from(row) * u64::from(self.length.get()) + u64::from(offset);
+        let page = local * u64::from(self.elements.get()) + u64::from(element);
         u32::try_from(page).ok().filter(|&page| page < self.pages)
     }
 
     /// Blocks of the drive, the last ones incomplete.
     fn blocks(&self) -> usize {
-        let per_row = match self.by {
-            BlockBy::Lba => 1,
-            BlockBy::Element => self.elements.get() as usize,
-        };
+        let per_row = self.elements.get() as usize;
         (self.pages as usize).div_ceil(per_row * self.length.get() as usize) * per_row
     }
 }
 
 /// The buffered pages, block by block. A block that has a page has a slot.
-#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Blocks {
     cut: Cut,
     slots: Slots,
@@ -97,33 +216,6 @@ impl Blocks {
         self.slots.capacity()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.pages
-    }
-
-    /// Pages that can be held.
-    pub(super) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// Whether one more page needs another one to leave.
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.pages >= self.capacity
-    }
-
-    /// Number of a page's block, and the page's offset in it.
-    #[inline]
-    pub(super) fn locate(&self, page: Page) -> (u32, u32) {
-        self.cut.locate(page)
-    }
-
-    /// The slot of a block that has pages here.
-    #[inline]
-    pub(super) fn find(&self, block: u32) -> Option<u32> {
-        self.slots.find(block)
-    }
-
     /// Pages that are here of the block in a slot.
     #[inline]
     pub(super) fn count(&self, slot: u32) -> u32 {
@@ -147,19 +239,21 @@ impl Blocks {
 
     /// Whether the page at an offset of the block in a slot is buffered.
     #[inline]
-    pub(super) fn has(&self, slot: u32, offset: u32) -> bool {
+    fn has(&self, slot: u32, offset: u32) -> bool {
         let (word, bit) = self.bit(slot, offset);
         self.present[word] & bit != 0
     }
 
-    pub(super) fn holds(&self, page: Page) -> bool {
-        let (block, offset) = self.locate(page);
-        self.find(block).is_some_and(|slot| self.has(slot, offset))
+    /// The slot and the offset of a buffered page.
+    fn find_page(&self, page: Page) -> Option<(u32, u32)> {
+        let (block, offset) = self.cut.locate(page);
+        let slot = self.slots.find(block).filter(|&slot| self.has(slot, offset))?;
+        Some((slot, offset))
     }
 
     /// Whether all pages that a flush of the block in a slot would write are such; `whole`: with
     /// those that are not buffered.
-    pub(super) fn all_pages(&self, slot: u32, whole: bool, is_such: impl Fn(Page) -> bool) -> bool {
+    fn all_pages(&self, slot: u32, whole: bool, is_such: impl Fn(Page) -> bool) -> bool {
         let block = self.slots.key(slot);
         let at = |offset| self.cut.page(block, offset).is_none_or(&is_such);
         if whole {
@@ -173,15 +267,9 @@ impl Blocks {
         })
     }
 
-    /// Gives a block a slot, without any page. `None`: the caller has to evict first.
-    #[inline]
-    pub(super) fn open(&mut self, block: u32) -> Option<u32> {
-        self.slots.insert(block)
-    }
-
     /// Adds the page at an offset, which is not buffered.
     #[inline]
-    pub(super) fn add(&mut self, slot: u32, offset: u32) {
+    fn add(&mut self, slot: u32, offset: u32) {
         let (word, bit) = self.bit(slot, offset);
         self.present[word] |= bit;
         self.counts[slot as usize] += 1;
@@ -189,7 +277,7 @@ impl Blocks {
     }
 
     /// Removes a buffered page; the slot of a block without pages is free again.
-    pub(super) fn take(&mut self, slot: u32, offset: u32) {
+    fn take(&mut self, slot: u32, offset: u32) {
         let (word, bit) = self.bit(slot, offset);
         self.present[word] &= !bit;
         self.counts[slot as usize] -= 1;
@@ -201,7 +289,7 @@ impl Blocks {
 
     /// Evicts a block's pages, in ascending order.
     #[inline]
-    pub(super) fn flush(&mut self, slot: u32, evicted: &mut Vec<Eviction>) {
+    fn flush(&mut self, slot: u32, evicted: &mut Vec<Eviction>) {
         let block = self.slots.key(slot);
         let start = evicted.len();
         // Random writes leave most blocks with one page: no loop whose end must be guessed.
@@ -227,7 +315,7 @@ impl Blocks {
 
     /// Evicts a block whole: the pages that are not here are read first, then all are written, in
     /// ascending order. Nothing behind the last page of the drive.
-    pub(super) fn flush_padded(&mut self, slot: u32, evicted: &mut Vec<Eviction>) {
+    fn flush_padded(&mut self, slot: u32, evicted: &mut Vec<Eviction>) {
         let block = self.slots.key(slot);
         let pages = self.pages_of_block(slot);
         let mut start = evicted.len();

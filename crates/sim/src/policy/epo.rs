@@ -75,11 +75,7 @@ impl<const ALL: bool> Order for Epo<ALL> {
         evicted: &mut Vec<Eviction>,
     ) -> bool {
         if !ALL {
-            let victim = self.victim(slots, accepts, most);
-            if let Some(slot) = victim {
-                self.evict_slot(slot, slots, evicted);
-            }
-            return victim.is_some();
+            return self.victim(slots, accepts, most).map(|slot| self.evict_slot(slot, slots, evicted)).is_some();
         }
         let before = evicted.len();
         for element in 0..self.elements.get() {

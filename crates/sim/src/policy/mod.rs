@@ -11,7 +11,6 @@ mod arc;
 pub mod belady;
 mod blocks;
 mod bplru;
-mod clock;
 mod destage;
 mod epo;
 mod error;
@@ -20,13 +19,13 @@ mod ghost;
 mod idle_cold;
 mod index;
 pub(crate) mod list;
+mod marks;
 mod none;
 mod pages;
 mod queue;
 mod s3_fifo;
 mod segments;
 mod settings;
-mod sieve;
 mod slots;
 
 use crate::state::Stored;
@@ -197,16 +196,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    const fn new(
-        name: &'static str,
-        about: &'static str,
-        options: &'static [&'static str],
-        least: Least,
-        make: Constructor,
-    ) -> Self {
-        Self { name, about, options, least, make }
-    }
-
     pub fn build(&self, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
         settings.check()?;
         if let Some(option) = settings.chosen().find(|option| !self.options.contains(option)) {
@@ -224,50 +213,29 @@ impl Entry {
     }
 }
 
-pub const POLICIES: &[Entry] = &[
-    Entry::new("none", "no buffer: every page goes straight to the drive", &[], Least::Nothing, none::make),
-    Entry::new("fifo", "the page that came first leaves first", &[], Least::Page, queue::fifo),
-    Entry::new("lru", "the page written longest ago leaves", &[], Least::Page, queue::lru),
-    Entry::new(
-        "clock",
-        "first in, first out, with a second chance for what was written again",
-        &[],
-        Least::Page,
-        clock::make,
-    ),
-    Entry::new(
-        "sieve",
-        "the first page from a hand on that was not written again leaves",
-        &[],
-        Least::Page,
-        sieve::make,
-    ),
-    Entry::new(
-        "s3-fifo",
-        "pages pass a small queue, and stay in a large one if they are written again",
-        &[],
-        Least::Page,
-        s3_fifo::make,
-    ),
-    Entry::new(
-        "arc",
-        "of pages written once and pages written again, the kind with too many slots gives its oldest",
-        &[],
-        Least::Page,
-        arc::make,
-    ),
-    Entry::new(
-        "bplru",
-        "the block written longest ago leaves, whole if it is padded",
-        &["block_by", "padding", "compensation", "block_requests"],
-        Least::Block,
-        bplru::make,
-    ),
-    Entry::new("fab", "the block with most pages leaves", &["block_by", "block_requests"], Least::Page, fab::make),
-    Entry::new("epo", "the oldest page of the next element leaves, round robin", &[], Least::Page, epo::epo),
-    Entry::new("epo-all", "the oldest page of every element leaves at once", &[], Least::PagePerElement, epo::epo_all),
-    Entry::new("idle-cold", "the coldest page of an idle element leaves", &[], Least::Page, idle_cold::make),
-];
+macro_rules! policies {
+    ($($name:literal: $about:literal, $options:expr, $least:ident, $make:path;)+) => {
+        pub const POLICIES: &[Entry] =
+            &[$(Entry { name: $name, about: $about, options: &$options, least: Least::$least, make: $make }),+];
+    };
+}
+
+policies! {
+    "none": "no buffer: every page goes straight to the drive", [], Nothing, none::make;
+    "fifo": "the page that came first leaves first", [], Page, queue::fifo;
+    "lru": "the page written longest ago leaves", [], Page, queue::lru;
+    "clock": "first in, first out, with a second chance for what was written again", [], Page, marks::clock;
+    "sieve": "the first page from a hand on that was not written again leaves", [], Page, marks::sieve;
+    "s3-fifo": "pages pass a small queue, and stay in a large one if they are written again", [], Page, s3_fifo::make;
+    "arc": "of pages written once and pages written again, the kind with too many slots gives its oldest", [], Page,
+        arc::make;
+    "bplru": "the block written longest ago leaves, whole if it is padded",
+        ["block_by", "padding", "compensation", "block_requests"], Block, bplru::make;
+    "fab": "the block with most pages leaves", ["block_by", "block_requests"], Page, fab::make;
+    "epo": "the oldest page of the next element leaves, round robin", [], Page, epo::epo;
+    "epo-all": "the oldest page of every element leaves at once", [], PagePerElement, epo::epo_all;
+    "idle-cold": "the coldest page of an idle element leaves", [], Page, idle_cold::make;
+}
 
 /// Makes the buffer of a policy.
 pub fn make(name: &str, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {

@@ -2,11 +2,11 @@
 //! both give the same, wherever both can run.
 
 use crate::checkpoint;
-use crate::loads::{self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain, same_drive, same_tally, with, write};
+use crate::loads::{self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain, properties, same_drive, with, write};
 use crate::threads::Threads;
 use ioassay_block::Request;
-use ioassay_sim::drive::{Drive, Overlap, Spec};
-use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, WriteBuffer, run, run_with};
+use ioassay_sim::drive::{Overlap, Spec};
+use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, WriteBuffer, run, run_with};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -48,13 +48,14 @@ fn before(spec: &Spec, policy: &str) -> Option<WriteBuffer> {
     (policy != "none").then(|| buffer(spec, policy, 16, BufferMode::Reshape))
 }
 
-fn both(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> [(Drive, Tally); 2] {
-    let new = || before(spec, policy);
+/// The results of both engines.
+fn same(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> Result<(), TestCaseError> {
     let (mut short, mut long) = (drive(spec), drive(spec));
     let mut said = load;
-    let (stream, _) = run(&mut short, &mut said, new(), options).expect("a run");
-    let (events, _) = run(&mut long, &mut Unsaid(load), new(), options).expect("a run");
-    [(short, stream), (long, events)]
+    let (stream, _) = run(&mut short, &mut said, before(spec, policy), options).expect("a run");
+    let (events, _) = run(&mut long, &mut Unsaid(load), before(spec, policy), options).expect("a run");
+    prop_assert_eq!(stream, events);
+    same_drive(&short, &long)
 }
 
 fn feedings() -> impl Strategy<Value = IssueMode> {
@@ -66,49 +67,30 @@ fn feedings() -> impl Strategy<Value = IssueMode> {
     ]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+properties! {
     #[test]
     fn all_is_the_same_where_all_completes(
         spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
     ) {
         let options = RunOptions { issue_mode, ..plain() };
-        let load = load.requests(&spec);
-        let [(short, stream), (long, events)] = both(&spec, &load, POLICIES[policy], &options);
-        same_tally(&stream, &events)?;
-        prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
-        same_drive(&short, &long)?;
+        same(&spec, &load.requests(&spec), POLICIES[policy], &options)?;
     }
 
     // The stream must stand back in the cases below, where order alone does not tell: so these fail
     // as soon as it is let in.
 
     #[test]
-    fn responses_are_the_same_where_the_run_ends_with_the_last_request(
+    fn all_is_the_same_where_the_run_ends_with_the_last_request(
         spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
     ) {
         let options = RunOptions { issue_mode, end: End::LastIssued, ..plain() };
-        let load = load.requests(&spec);
-        let [(_, stream), (_, events)] = both(&spec, &load, POLICIES[policy], &options);
-        same_tally(&stream, &events)?;
+        same(&spec, &load.requests(&spec), POLICIES[policy], &options)?;
     }
 
     #[test]
     fn all_is_the_same_where_flash_takes_no_time(spec in specs(), load in loads()) {
         let spec = Spec { program_ps: 0, transfer_ps_per_byte: 0, ..spec };
-        let load = load.requests(&spec);
-        let [(_, stream), (_, events)] = both(&spec, &load, "none", &plain());
-        same_tally(&stream, &events)?;
-    }
-
-    #[test]
-    fn work_is_the_same_where_the_run_ends_with_the_last_request(spec in specs(), load in loads()) {
-        let options = RunOptions { end: End::LastIssued, ..plain() };
-        let load = load.requests(&spec);
-        let [(short, stream), (long, events)] = both(&spec, &load, "none", &options);
-        prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
-        same_drive(&short, &long)?;
+        same(&spec, &load.requests(&spec), "none", &plain())?;
     }
 
     /// Few may be outstanding in some runs, so that batches are short and runs are given up.
@@ -136,9 +118,7 @@ fn same_by_threads(
     let workers = &Threads(threads);
     let run = run_with(&mut several, &mut &load[..], new(), options, workers);
     let (right, right_series) = run.expect("a run");
-    same_tally(&left, &right)?;
-    prop_assert_eq!(left.gave_up, right.gave_up);
-    prop_assert_eq!(&left.busy_ps, &right.busy_ps);
+    prop_assert_eq!(left, right);
     prop_assert_eq!(left_series.width_ps, right_series.width_ps);
     prop_assert_eq!(&left_series.rows, &right_series.rows);
     same_drive(&one, &several)

@@ -61,12 +61,10 @@ fn the_block_mapped_last_is_never_cleaned() {
 #[test]
 fn a_block_is_full_when_all_but_its_last_page_hold_data() {
     let mut drive = drive(&one_plane());
-    write(&mut drive, [0, 1]);
-    assert_eq!(drive.counters().summary_pages, 0);
-    write(&mut drive, [2]);
-    assert_eq!(drive.counters().summary_pages, 1);
-    write(&mut drive, [3, 4, 5]);
-    assert_eq!(drive.counters().summary_pages, 2);
+    for (pages, summaries) in [(0..2, 0), (2..3, 1), (3..6, 2)] {
+        write(&mut drive, pages);
+        assert_eq!(drive.counters().summary_pages, summaries);
+    }
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! When requests are issued, and in which order a host's queue gives them to the drive.
 
-use crate::loads::{Chance, each, plain, reference, tally, try_tally, with, write};
+use crate::loads::{CHANNEL, Chance, PROGRAM, each, plain, properties, reference, tally, try_tally, with, write};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::Spec;
 use ioassay_sim::engine::{End, IssueMode, RunOptions, Scheduler, Tally};
 use proptest::prelude::*;
 
-const CHANNEL: u64 = 1_907_200;
-const PROGRAM: u64 = 305_600_000;
 const ALONE: u64 = CHANNEL + PROGRAM;
 
 fn run(load: &[Request], options: &RunOptions) -> Tally {
@@ -32,46 +30,28 @@ fn long_blocks() -> Spec {
 }
 
 #[test]
-fn time_stamps_count_from_the_first_request() {
-    let mut late = writes(10, 1, 1_000_000);
-    for request in &mut late {
-        request.at_ns += 77_000_000_000;
-    }
-    let run = run(&late, &plain());
-    assert_eq!(run.last_issue_ps, 9_000_000_000);
-    assert_eq!(run.last_completion_ps, 9_000_000_000 + ALONE);
-    assert_eq!(run.writes.response_ps, u128::from(10 * ALONE));
-}
-
-#[test]
-fn scaled_time_is_time_times_the_factor() {
-    let load = writes(10, 1, 1_000_000);
-    // At no time at all, all are issued at once.
-    for (factor, last_ps) in [(0.0, 0), (0.5, 4_500_000_000), (1.0, 9_000_000_000), (3.0, 27_000_000_000)] {
-        let run = run(&load, &issued_by(IssueMode::ScaledOpenLoop(factor)));
-        assert_eq!(run.last_issue_ps, last_ps);
-    }
-}
-
-#[test]
-fn lots_come_at_their_own_times() {
-    let load = writes(10, 1, 1);
+fn requests_are_issued_when_the_mode_says() {
+    let apart = writes(10, 1, 1_000_000);
+    let late = apart.iter().map(|request| with(*request, |late| late.at_ns += 77_000_000_000)).collect();
     let bursts = IssueMode::Bursts { size: 4, gap_ps: 5_000_000_000 };
-    let run = run(&load, &issued_by(bursts));
-    // 4, 4 and 2: the last burst at twice the gap.
-    assert_eq!(run.last_issue_ps, 10_000_000_000);
     // A burst's requests cross one after the other, to an element each.
     let burst = |size: u64| (1..=size).sum::<u64>() * CHANNEL + size * PROGRAM;
-    assert_eq!(run.writes.response_ps, u128::from(2 * burst(4) + burst(2)));
-}
-
-#[test]
-fn a_closed_loop_of_one_issues_when_the_one_before_is_complete() {
-    let load = writes(50, 1, 1_000_000_000);
-    let run = run(&load, &issued_by(IssueMode::ClosedLoop(1)));
-    assert_eq!(run.writes.response_ps, u128::from(50 * ALONE));
-    assert_eq!(run.last_completion_ps, 50 * ALONE);
-    assert_eq!(run.last_issue_ps, 49 * ALONE);
+    // When the last request is issued, and the sum of the responses.
+    for (what, mode, load, last_ps, response_ps) in [
+        ("time stamps count from the first request", IssueMode::OpenLoop, late, 9_000_000_000, 10 * ALONE),
+        ("half the time", IssueMode::ScaledOpenLoop(0.5), apart.clone(), 4_500_000_000, 10 * ALONE),
+        ("the same time", IssueMode::ScaledOpenLoop(1.0), apart.clone(), 9_000_000_000, 10 * ALONE),
+        ("three times the time", IssueMode::ScaledOpenLoop(3.0), apart.clone(), 27_000_000_000, 10 * ALONE),
+        ("no time at all: all at once", IssueMode::ScaledOpenLoop(0.0), apart[..4].to_vec(), 0, burst(4)),
+        ("4, 4 and 2, the last at twice the gap", bursts, writes(10, 1, 1), 10_000_000_000, 2 * burst(4) + burst(2)),
+        ("one when the one before is complete", IssueMode::ClosedLoop(1), writes(50, 1, 7), 49 * ALONE, 50 * ALONE),
+    ] {
+        let run = run(&load, &issued_by(mode));
+        assert_eq!((run.last_issue_ps, run.writes.response_ps), (last_ps, u128::from(response_ps)), "{what}");
+        if !matches!(mode, IssueMode::Bursts { .. } | IssueMode::ScaledOpenLoop(0.0)) {
+            assert_eq!(run.last_completion_ps, last_ps + ALONE, "{what}");
+        }
+    }
 }
 
 #[test]
@@ -220,9 +200,7 @@ fn c_look_goes_up_and_begins_again_below() {
     assert_eq!(clook.writes.device_ps, u128::from(15 * ALONE));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+properties! {
     #[test]
     fn c_look_is_that_of_a_list_that_is_searched(seed: u64, requests in 1_u32..60, gap_us in 0_u32..500) {
         let spec = long_blocks();

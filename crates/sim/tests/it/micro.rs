@@ -2,18 +2,9 @@
 //! also measured with `DiskSim` 4.0 and its SSD extension (48 elements, 4 KiB pages), which prints
 //! the same numbers to its six decimals of a millisecond.
 
-use crate::loads::{plain, read, reference, tally, with, write};
+use crate::loads::{CHANNEL, PROGRAM, SENSE, plain, read, reference, tally, with, write};
 use ioassay_block::Request;
 use ioassay_sim::engine::{Scheduler, Tally};
-
-/// A page crosses the host channel: 8 sectors of 238,400 ps.
-const CHANNEL: u64 = 1_907_200;
-/// A page crosses the pins: 8 sectors of (512 + 16) bytes of 25,000 ps.
-const PINS: u64 = 105_600_000;
-/// Pins and programming, 0.2 ms.
-const PROGRAM: u64 = PINS + 200_000_000;
-/// Sensing, 25 µs, and pins.
-const SENSE: u64 = 25_000_000 + PINS;
 
 fn unlimited(requests: &[Request]) -> Tally {
     tally(&reference(48), requests, None, &plain())

@@ -1,10 +1,8 @@
 //! An online drive follows exactly the rules of a run over a trace, and reports its events.
 
-use std::collections::BTreeMap;
-
 use crate::checkpoint::{self, controlled_specs};
 use crate::loads::{
-    Chance, Live, Mix, Unsaid, buffer, drive, flush, inline, mixed, plain, read, reference, same_drive, same_tally,
+    Chance, Live, Mix, Unsaid, buffer, drive, flush, inline, mixed, plain, properties, read, reference, same_drive,
     write,
 };
 use ioassay_block::Request;
@@ -57,36 +55,7 @@ fn serve(live: &mut Live, load: &[Request], seed: u64) {
     live.finish();
 }
 
-/// What the events say of pages: all that entered the buffer is in it, or was dropped, or left; all
-/// that left was programmed.
-fn consistent(live: &Live) -> Result<(), TestCaseError> {
-    let mut buffered = BTreeMap::new();
-    let mut leaving: BTreeMap<u32, Vec<Option<u64>>> = BTreeMap::new();
-    for event in &live.events {
-        match *event {
-            Event::Complete { .. } => {}
-            Event::Buffered { request, page } => drop(buffered.insert(page, request)),
-            Event::Dropped { page } => prop_assert!(buffered.remove(&page).is_some()),
-            Event::ProgramIssued { request, page } => {
-                prop_assert!(request.is_some() || buffered.remove(&page).is_some());
-                leaving.entry(page).or_default().push(request);
-            }
-            Event::Programmed { request, page } => {
-                let of_page = leaving.get_mut(&page).expect("a page that left");
-                let place = of_page.iter().position(|left| *left == request);
-                of_page.remove(place.expect("what left"));
-            }
-        }
-    }
-    prop_assert!(leaving.values().all(Vec::is_empty));
-    prop_assert_eq!(buffered.len() as u64, live.drive.buffered_pages());
-    prop_assert!(buffered.keys().all(|&page| live.drive.is_buffered(page)));
-    Ok(())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+properties! {
     #[test]
     fn a_served_drive_does_what_a_run_does(
         spec in prop_oneof![specs(), controlled()], seed: u64, requests in 1_u32..300, gap_us in 0_u32..300,
@@ -104,11 +73,9 @@ proptest! {
         let mut live = Live::new(drive(&spec), made(&spec, policy, pages));
         serve(&mut live, &load, seed);
         same_drive(live.drive.drive(), &trace_drive)?;
-        consistent(&live)?;
+        live.consistent()?;
         prop_assert_eq!(completions(&live.events).len(), load.len());
-        let tally = live.drive.take_tally();
-        same_tally(&tally, &trace)?;
-        prop_assert_eq!(&tally.busy_ps, &trace.busy_ps);
+        prop_assert_eq!(live.drive.take_tally(), trace);
     }
 
     #[test]
@@ -129,7 +96,7 @@ proptest! {
         let submit = |request: &Request| live.submit(now_ps + request.at_ns * 1000, request);
         let ids: Vec<u64> = load.iter().map(submit).collect();
         live.finish();
-        consistent(&live)?;
+        live.consistent()?;
         prop_assert_eq!(completions(&live.events), ids);
         live.audit();
     }
@@ -150,7 +117,7 @@ proptest! {
         let programmed = count(|event| matches!(event, Event::Programmed { .. }));
         prop_assert_eq!(issued, programmed);
         prop_assert_eq!(live.drive.buffered_pages(), 0);
-        consistent(&live)?;
+        live.consistent()?;
         live.audit();
     }
 }

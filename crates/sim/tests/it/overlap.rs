@@ -22,16 +22,48 @@ fn run(spec: &Spec, load: &[Request]) -> Tally {
 }
 
 #[test]
-fn dies_program_while_the_next_page_crosses_the_pins() {
-    let load = [write(0, 0, 1), write(0, 1, 1)];
-    let alone = run(&overlapping(Overlap::Off), &load);
-    // One after the other, whole.
-    let first = CHANNEL + PINS + PROGRAM;
-    assert_eq!(alone.writes.response_ps, first + (first + PINS + PROGRAM));
-    let spec = with(overlapping(Overlap::Dies), |spec| spec.dies = 8);
-    // The planes are filled in turn, so the second page goes to another die: it waits for the pins.
-    let dies = run(&spec, &load);
-    assert_eq!(dies.writes.response_ps, first + (first + PINS));
+fn times_are_those_of_what_works_in_parallel() {
+    let (off, planes) = (overlapping(Overlap::Off), overlapping(Overlap::Planes));
+    let dies = with(overlapping(Overlap::Dies), |spec| spec.dies = 8);
+    let two = reference(2);
+    let two_channels = with(two.clone(), |spec| spec.channels = 2);
+    let reads_first = with(off.clone(), |spec| spec.read_priority = true);
+    let (writes, write_two, read_two) = ([write(0, 0, 1), write(0, 1, 1)], [write(0, 0, 2)], [read(0, 0, 2)]);
+    let then = |request| [writes[0], writes[1], request];
+    let written = CHANNEL + PINS + PROGRAM;
+    let sensed = READ + PINS + CHANNEL;
+    // Of a read that comes when both writes are at the element, and the second programming is still to begin.
+    let late = 2 * (PINS + PROGRAM) + sensed - 10_000_000 + CHANNEL;
+    // The sums of the responses to reads, to writes and to flushes.
+    for (what, spec, load, wanted) in [
+        ("one page after the other", &off, &writes[..], [0, 2 * written + PINS + PROGRAM, 0]),
+        // The planes are filled in turn, so the second page goes to another die: it waits for the pins.
+        ("a die programs while the next page crosses", &dies, &writes, [0, 2 * written + PINS, 0]),
+        // At first page i lies in plane i / 63 mod 8.
+        ("planes sense together", &planes, &[read(0, 0, 1), read(0, 63, 1)], [2 * sensed + PINS, 0, 0]),
+        ("one plane does not", &planes, &[read(0, 0, 1), read(0, 1, 1)], [2 * sensed + READ + PINS, 0, 0]),
+        (
+            "a flush waits for all planes",
+            &planes,
+            &then(flush(10_000)),
+            [0, 2 * written + PINS, written + PINS - 10_000_000],
+        ),
+        // One page on each: both cross at once, and half of the request's sectors is what each carries.
+        ("channels carry their own pages", &two_channels, &write_two, [0, written, 0]),
+        ("in both directions", &two_channels, &read_two, [sensed, 0, 0]),
+        ("one channel carries all", &two, &read_two, [sensed + CHANNEL, 0, 0]),
+        ("a read waits its turn", &off, &then(read(10_000, 2, 1)), [late, 2 * written + PINS + PROGRAM, 0]),
+        (
+            "or goes first where it may",
+            &reads_first,
+            &then(read(10_000, 2, 1)),
+            [late - PINS - PROGRAM, 2 * written + PINS + PROGRAM + READ + PINS, 0],
+        ),
+    ] {
+        let tally = run(spec, load);
+        let sums = [&tally.reads, &tally.writes, &tally.others].map(|kind| kind.response_ps);
+        assert_eq!(sums, wanted, "{what}");
+    }
 }
 
 #[test]
@@ -39,8 +71,7 @@ fn one_die_with_all_planes_overlaps_nothing() {
     let load = each(20, |page| write(0, page, 1));
     let spec = with(overlapping(Overlap::Dies), |spec| spec.dies = 1);
     let off = run(&overlapping(Overlap::Off), &load);
-    let one = run(&spec, &load);
-    assert_eq!(one.writes.response_ps, off.writes.response_ps);
+    assert_eq!(run(&spec, &load).writes.response_ps, off.writes.response_ps);
 }
 
 #[test]
@@ -52,26 +83,6 @@ fn planes_overlap_until_the_pins_are_the_limit() {
     let pins = u128::from(count) * PINS;
     let most = pins + PINS + 3 * PROGRAM;
     assert!((pins..most).contains(&u128::from(done)), "{done}");
-}
-
-#[test]
-fn reads_of_different_planes_are_sensed_together() {
-    // At first page i lies in plane i / 63 mod 8.
-    let apart = [read(0, 0, 1), read(0, 63, 1)];
-    let times = run(&overlapping(Overlap::Planes), &apart).reads;
-    let first = READ + PINS + CHANNEL;
-    assert_eq!(times.response_ps, first + (first + PINS));
-    let together = [read(0, 0, 1), read(0, 1, 1)];
-    let times = run(&overlapping(Overlap::Planes), &together).reads;
-    assert_eq!(times.response_ps, first + (first + READ + PINS));
-}
-
-#[test]
-fn a_flush_waits_for_all_planes() {
-    let load = [write(0, 0, 1), write(0, 1, 1), flush(10_000)];
-    let tally = run(&overlapping(Overlap::Planes), &load);
-    let all_done = CHANNEL + 2 * PINS + PROGRAM;
-    assert_eq!(tally.others.response_ps, all_done - 10_000_000);
 }
 
 #[test]
@@ -95,28 +106,4 @@ fn everything_completes_and_cleaning_goes_on_beside_it() {
         assert_eq!((tally.transfers().count(), tally.unfinished), (20_000, 0));
         assert!(drive.counters().collected_blocks > 0);
     }
-}
-
-#[test]
-fn channels_carry_the_pages_of_their_own_elements() {
-    let spec = with(reference(2), |spec| spec.channels = 2);
-    // One page on each: both cross at once, and half of the request's sectors is what each carries.
-    let times = run(&spec, &[write(0, 0, 2)]).writes;
-    assert_eq!(times.response_ps, CHANNEL + PINS + PROGRAM);
-    let times = run(&spec, &[read(0, 0, 2)]).reads;
-    assert_eq!(times.response_ps, READ + PINS + CHANNEL);
-    let one = run(&reference(2), &[read(0, 0, 2)]).reads;
-    assert_eq!(one.response_ps, READ + PINS + 2 * CHANNEL);
-}
-
-#[test]
-fn reads_that_wait_go_first_where_they_may() {
-    let load = [write(0, 0, 1), write(0, 1, 1), read(10_000, 2, 1)];
-    let fair = run(&reference(1), &load);
-    let spec = with(reference(1), |spec| spec.read_priority = true);
-    let first = run(&spec, &load);
-    let saved = fair.reads.response_ps - first.reads.response_ps;
-    assert_eq!(saved, PINS + PROGRAM);
-    let lost = first.writes.response_ps - fair.writes.response_ps;
-    assert_eq!(lost, READ + PINS);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::loads::{self, drive, with};
+use crate::loads::{self, drive, properties, with};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec, WearLevelling};
 use proptest::prelude::*;
@@ -103,9 +103,7 @@ fn agree(drive: &Drive, map: &BTreeSet<u32>) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+properties! {
     #[test]
     fn whatever_is_done_each_page_has_one_place(spec in specs(), steps in steps()) {
         let mut drive = drive(&spec);

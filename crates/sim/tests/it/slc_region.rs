@@ -1,6 +1,6 @@
 //! An SLC region keeps every page, whatever happens meanwhile: requests, discards, power loss, folding.
 
-use crate::loads::{Chance, Live, Mix, drive, flush, mixed};
+use crate::loads::{Chance, Live, Mix, drive, flush, mixed, properties};
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Controller, Spec};
 use ioassay_sim::{Preconditioning, precondition};
@@ -90,9 +90,7 @@ fn mapped(spec: &Spec, load: &[Request]) -> Vec<bool> {
     mapped
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+properties! {
     #[test]
     fn every_request_completes_and_all_tables_agree_at_any_time(spec in specs(), seed: u64) {
         let mut live = Live::new(drive(&spec), None);

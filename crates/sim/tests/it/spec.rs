@@ -7,6 +7,8 @@ use ioassay_sim::drive::{Drive, Overlap, Pool, Spec, WearLevelling};
 use ioassay_sim::engine::{BufferMode, RunOptions, run};
 use ioassay_sim::{BufferSpec, Error, Preconditioning};
 
+const SECOND_PS: u64 = 1_000_000_000_000;
+
 fn refused(spec: &Spec) -> (&'static str, String) {
     let error = spec.check().expect_err("a drive that cannot be");
     assert!(Drive::new(spec, u64::MAX).is_err());
@@ -131,51 +133,30 @@ fn numbers_of_the_reference_drive() {
     assert_eq!(spec.mean_write_ps(), 305_600_000 + 213_200_000 / 63);
 }
 
-/// Valid drives at the ends of what is allowed.
-fn extremes() -> Vec<Spec> {
-    let slow = Spec {
-        read_ps: 1_000_000_000_000,
-        program_ps: 1_000_000_000_000,
-        erase_ps: 1_000_000_000_000,
-        transfer_ps_per_byte: 1_000_000_000_000 / 4224,
-        channel_ps_per_sector: 1_000_000_000,
-        copy_back: false,
-        ..small()
-    };
-    let free = Spec {
-        read_ps: 0,
-        program_ps: 0,
-        erase_ps: 0,
-        transfer_ps_per_byte: 0,
-        spare_bytes_per_sector: 0,
-        channel_ps_per_sector: 0,
-        ..small()
-    };
-    let of_little = Spec {
-        elements: 1,
-        planes: 1,
-        blocks_per_plane: 4,
-        pages_per_block: 2,
-        page_bytes: 512,
-        reserve: 0.75,
-        min_free: 0.25,
-        ..small()
-    };
-    let of_much = with(small(), |spec| {
-        (spec.planes, spec.dies, spec.page_bytes) = (1024, 1024, 1 << 20);
-    });
-    let long_blocks = with(small(), |spec| {
-        (spec.elements, spec.planes, spec.pages_per_block) = (1, 1, 1 << 14);
-    });
-    let many_elements = with(small(), |spec| {
-        (spec.elements, spec.channels) = (4096, 4096);
-    });
-    vec![slow, free, of_little, of_much, long_blocks, many_elements]
-}
+/// Changes of a possible drive to the ends of what is allowed.
+const EXTREMES: &[fn(&mut Spec)] = &[
+    |spec| {
+        (spec.read_ps, spec.program_ps, spec.erase_ps) = (SECOND_PS, SECOND_PS, SECOND_PS);
+        (spec.transfer_ps_per_byte, spec.channel_ps_per_sector) = (SECOND_PS / 4224, SECOND_PS / 1000);
+        spec.copy_back = false;
+    },
+    |spec| {
+        (spec.read_ps, spec.program_ps, spec.erase_ps) = (0, 0, 0);
+        (spec.transfer_ps_per_byte, spec.spare_bytes_per_sector, spec.channel_ps_per_sector) = (0, 0, 0);
+    },
+    |spec| {
+        (spec.elements, spec.planes, spec.blocks_per_plane, spec.pages_per_block) = (1, 1, 4, 2);
+        (spec.page_bytes, spec.reserve, spec.min_free) = (512, 0.75, 0.25);
+    },
+    |spec| (spec.planes, spec.dies, spec.page_bytes) = (1024, 1024, 1 << 20),
+    |spec| (spec.elements, spec.planes, spec.pages_per_block) = (1, 1, 1 << 14),
+    |spec| (spec.elements, spec.channels) = (4096, 4096),
+];
 
 #[test]
 fn what_is_extreme_and_can_be_runs() {
-    for spec in extremes() {
+    for change in EXTREMES {
+        let spec = with(small(), change);
         for overlap in [Overlap::Off, Overlap::Dies, Overlap::Planes] {
             for pool in [Pool::Element, Pool::Plane] {
                 let (wear_levelling, wear_spread) = (WearLevelling::Static, 0);

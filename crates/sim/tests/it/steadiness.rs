@@ -46,16 +46,10 @@ fn twice_what_a_drive_takes_saturates_it() {
 }
 
 #[test]
-fn a_tenth_too_much_saturates_too() {
-    let seen = judged(&poisson(18_000, CAPACITY * 11 / 10, 20_000), &plain());
-    assert!(seen.saturated, "{seen:?}");
-}
-
-#[test]
-fn a_drive_near_its_capacity_is_not_saturated() {
-    for percent in [10, 50, 80, 90] {
+fn a_tenth_too_much_saturates_and_a_tenth_less_does_not() {
+    for (percent, saturated) in [(10, false), (50, false), (80, false), (90, false), (110, true)] {
         let seen = judged(&poisson(18_000, CAPACITY * percent / 100, 20_000), &plain());
-        assert!(!seen.saturated, "{percent} %: {seen:?}");
+        assert_eq!(seen.saturated, saturated, "{percent} %: {seen:?}");
         assert!(percent > 50 || seen.steady, "{percent} %: {seen:?}");
     }
 }

@@ -3,78 +3,86 @@
 use std::collections::BTreeMap;
 
 use crate::loads::{
-    Chance, Mix, each, flush, inline, mixed, plain, read, reference, small, tally, try_tally, with, write,
+    CHANNEL, Chance, Mix, PROGRAM, SENSE, each, flush, inline, mixed, plain, properties, read, reference, small, tally,
+    try_tally, with, write,
 };
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Overlap, Spec};
-use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler, Tally};
+use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
-const CHANNEL: u64 = 1_907_200;
-const PROGRAM: u64 = 305_600_000;
-
-/// A run with a buffer of so many pages.
-fn buffered(spec: &Spec, load: &[Request], policy: &str, pages: usize) -> Tally {
-    tally(spec, load, Some(inline(spec, policy, pages)), &plain())
-}
-
 #[test]
-fn a_load_that_fits_takes_the_channel_alone() {
+fn times_and_hits_are_those_of_the_rules() {
     let spec = reference(4);
-    // One at a time, a millisecond apart, 16 pages again and again.
-    let load = each(200, |number| write(1_000_000 * number, number % 16, 1));
-    let run = buffered(&spec, &load, "lru", 16);
-    assert_eq!(run.writes.response_ps, u128::from(200 * CHANNEL));
-    assert_eq!((run.write_hits, run.evicted_pages), (184, 0));
-    assert_eq!(run.buffered_at_end, 16);
-}
-
-#[test]
-fn a_full_buffer_lets_a_write_wait_until_flash_has_what_left() {
-    let spec = reference(4);
-    let load = [(0, 0), (1_000_000, 1), (1_000_000, 2)].map(|(at_ns, page)| write(at_ns, page, 1));
-    let run = buffered(&spec, &load, "fifo", 1);
-    // The first takes the place. The second has crossed when page 0 begins to be programmed, and waits for that; the
-    // third crosses behind it, and waits for page 1, which lies on another element and began when the third was there.
-    let (first, second) = (CHANNEL, CHANNEL + PROGRAM);
-    let third = 2 * CHANNEL + PROGRAM;
-    assert_eq!(run.writes.response_ps, u128::from(first + second + third));
-}
-
-#[test]
-fn reads_find_what_is_held_and_what_is_leaving() {
-    let spec = reference(4);
-    let load = [
-        write(0, 0, 1),
-        read(1_000_000, 0, 1), // held
-        write(2_000_000, 1, 1),
-        read(2_010_000, 0, 1), // leaving: it is being programmed
-        read(3_000_000, 0, 1), // in flash
-    ];
-    let run = buffered(&spec, &load, "fifo", 1);
-    let sensed = 25_000_000 + 105_600_000 + CHANNEL;
-    assert_eq!(run.reads.response_ps, u128::from(2 * CHANNEL + sensed));
-    assert_eq!((run.buffered_reads, run.read_hits), (3, 2));
-}
-
-#[test]
-fn a_flush_waits_until_all_is_in_flash() {
-    let spec = reference(4);
-    // Pages 0 and 4 lie on element 0, page 1 on another.
-    let mut load = [0, 4, 1].map(|page| write(0, page, 1)).to_vec();
-    load.push(flush(1_000_000));
-    let run = buffered(&spec, &load, "lru", 8);
-    assert_eq!(run.others.response_ps, u128::from(2 * PROGRAM));
-    assert_eq!((run.evicted_pages, run.buffered_at_end), (3, 0));
-    // Without a buffer it waits for what is being programmed.
-    let load = [write(0, 0, 1), flush(2_000)];
-    let run = tally(&spec, &load, None, &plain());
-    let left = CHANNEL + PROGRAM - 2_000_000;
-    assert_eq!(run.others.response_ps, u128::from(left));
-    // And an idle drive has nothing to flush.
-    let idle = tally(&spec, &[flush(0)], None, &plain());
-    assert_eq!(idle.others.response_ps, 0);
+    let each_at = |requests: &[(u64, u64)]| -> Vec<Request> {
+        requests.iter().map(|&(at_ns, page)| write(at_ns, page, 1)).collect()
+    };
+    let of_flash = CHANNEL + PROGRAM;
+    // The sums of the responses to reads, to writes and to flushes; page writes that hit and that left, page reads and
+    // those that hit, and what is held at the end.
+    for (what, buffer, load, sums, counts) in [
+        (
+            "a load that fits takes the channel alone, one at a time, 16 pages again and again",
+            Some(("lru", 16)),
+            each(200, |number| write(1_000_000 * number, number % 16, 1)),
+            [0, 200 * CHANNEL, 0],
+            [184, 0, 0, 0, 16],
+        ),
+        (
+            // The first takes the place. The second has crossed when page 0 begins to be programmed, and waits for
+            // that; the third crosses behind it, and waits for page 1, which lies on another element and began when the
+            // third was there.
+            "a full buffer lets a write wait until flash has what left",
+            Some(("fifo", 1)),
+            each_at(&[(0, 0), (1_000_000, 1), (1_000_000, 2)]),
+            [0, CHANNEL + of_flash + CHANNEL + of_flash, 0],
+            [0, 2, 0, 0, 1],
+        ),
+        (
+            // Both wait for page 0, which begins to be programmed when the second has crossed.
+            "a page that waits and is written again gets no place earlier",
+            Some(("fifo", 1)),
+            each_at(&[(0, 0), (1_000_000, 1), (1_000_000, 1)]),
+            [0, CHANNEL + 2 * of_flash, 0],
+            [1, 1, 0, 0, 1],
+        ),
+        (
+            "reads find what is held and what is leaving, and the third finds nothing",
+            Some(("fifo", 1)),
+            vec![
+                write(0, 0, 1),
+                read(1_000_000, 0, 1),
+                write(2_000_000, 1, 1),
+                read(2_010_000, 0, 1),
+                read(3_000_000, 0, 1),
+            ],
+            [2 * CHANNEL + SENSE + CHANNEL, CHANNEL + of_flash, 0],
+            [0, 1, 3, 2, 1],
+        ),
+        (
+            // Pages 0 and 4 lie on element 0, page 1 on another.
+            "a flush waits until all is in flash",
+            Some(("lru", 8)),
+            [each_at(&[(0, 0), (0, 4), (0, 1)]), vec![flush(1_000_000)]].concat(),
+            [0, (1 + 2 + 3) * CHANNEL, 2 * PROGRAM],
+            [0, 3, 0, 0, 0],
+        ),
+        (
+            "without a buffer it waits for what is being programmed",
+            None,
+            vec![write(0, 0, 1), flush(2_000)],
+            [0, of_flash, of_flash - 2_000_000],
+            [0; 5],
+        ),
+        ("and an idle drive has nothing to flush", None, vec![flush(0)], [0; 3], [0; 5]),
+    ] {
+        let run = tally(&spec, &load, buffer.map(|(policy, pages)| inline(&spec, policy, pages)), &plain());
+        let times = [&run.reads, &run.writes, &run.others].map(|kind| kind.response_ps);
+        assert_eq!(times, sums.map(u128::from), "{what}");
+        let seen = [run.write_hits, run.evicted_pages, run.buffered_reads, run.read_hits, run.buffered_at_end];
+        assert_eq!(seen, counts, "{what}");
+    }
 }
 
 #[test]
@@ -87,16 +95,6 @@ fn what_is_discarded_leaves_the_buffer_unwritten() {
     assert_eq!(run.evicted_pages, 1);
     assert_eq!(drive.counters().trimmed_pages, 2);
     assert!((0..2).all(|page| drive.physical_page(page).is_none()));
-}
-
-#[test]
-fn a_page_that_waits_and_is_written_again_gets_no_place_earlier() {
-    let spec = reference(4);
-    let load = [(0, 0), (1_000_000, 1), (1_000_000, 1)].map(|(at_ns, page)| write(at_ns, page, 1));
-    let run = buffered(&spec, &load, "fifo", 1);
-    // Both wait for page 0, which begins to be programmed when the second has crossed.
-    let wanted = CHANNEL + 2 * (CHANNEL + PROGRAM);
-    assert_eq!(run.writes.response_ps, u128::from(wanted));
 }
 
 /// How long each of these writes takes, of pages that are all different, first in, first out: its
@@ -129,9 +127,7 @@ fn naive(spec: &Spec, load: &[Request], capacity: usize) -> Vec<u64> {
     load.iter().enumerate().map(response).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+properties! {
     #[test]
     fn a_queue_of_pages_completes_as_a_plain_model_says(
         seed: u64, capacity in 1_usize..6, elements in 1_u32..4, requests in 1_u32..40, gap_us in 0_u32..600
@@ -144,7 +140,7 @@ proptest! {
             // Different pages, on elements at random.
             write(at_ns, number * u64::from(elements) + u64::from(chance.below(elements)), 1)
         });
-        let run = buffered(&spec, &load, "fifo", capacity);
+        let run = tally(&spec, &load, Some(inline(&spec, "fifo", capacity)), &plain());
         let wanted: u64 = naive(&spec, &load, capacity).iter().sum();
         prop_assert_eq!(run.writes.response_ps, u128::from(wanted));
     }

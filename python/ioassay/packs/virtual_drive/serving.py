@@ -51,12 +51,10 @@ def serve(drives: Sequence[Mapping[str, Any]], ready: Callable[[list[dict[str, A
     drive. Raises UsageError for one that cannot be served, and then none is, ToolError, when all have ended, for those
     that did not end well or whose backing file lost something, and what `ready` raises.
     """
-    alone = len(drives) == 1
 
     def tell(text: str) -> None:
         try:
-            told = json.loads(text)
-            drives = [told] if alone else told
+            drives = json.loads(text)
             for one in drives:  # the first address of each transport, under its name
                 for way in one["ways"]:
                     one.setdefault(_KEYS[way["transport"]], way["address"])
@@ -68,15 +66,12 @@ def serve(drives: Sequence[Mapping[str, Any]], ready: Callable[[list[dict[str, A
             raise
 
     try:
-        if alone:
-            summaries = [json.loads(_core.device_serve(json.dumps(drives[0]), tell))]
-        else:
-            summaries = json.loads(_core.device_serve_group(json.dumps(list(drives)), tell))
+        summaries = json.loads(_core.device_serve(json.dumps(list(drives)), tell))
     except (_core.CoreError, ValueError) as error:
         raise UsageError(str(error)) from None
     failures = []
     for number, (options, summary) in enumerate(zip(drives, summaries, strict=True)):
-        which = "" if alone else f"drive[{number}]: "
+        which = "" if len(drives) == 1 else f"drive[{number}]: "
         if why := summary.get("error"):
             failures.append(f"{which}{why}")
         elif summary["lost"]:

@@ -1,12 +1,13 @@
 //! A connection as a host sees it: units out, units in.
 
-use std::io::{self, ErrorKind};
+use std::io;
 
 use super::Settings;
 use crate::client::Wire;
 use crate::client::nvme::Entry;
-use crate::transport::nvme_tcp::pdu::{COMMAND_BYTES, IC_BYTES, SHORT_BYTES, flag, kind, u16_at, u32_at};
-use crate::transport::nvme_tcp::pdu::{DIGEST_BYTES, digest};
+use crate::transport::nvme_tcp::pdu::{
+    COMMON_BYTES, DIGEST_BYTES, IC_BYTES, SHORT_BYTES, digest, flag, kind, u16_at, u32_at,
+};
 use crate::transport::socket::Endpoint;
 
 /// Longest unit that is believed.
@@ -14,9 +15,9 @@ const MAX_UNIT_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
 pub struct Channel {
-    wire: Wire,
-    header_digests: bool,
-    data_digests: bool,
+    pub(super) wire: Wire,
+    /// Whether units have digests of their headers, and of data.
+    digests: (bool, bool),
     max_data_bytes: usize,
 }
 
@@ -33,12 +34,10 @@ pub struct Unit<'a> {
 impl Channel {
     pub fn open(to: &Endpoint, settings: &Settings) -> io::Result<Self> {
         let mut wire = Wire::connect(to, settings.waiting)?;
-        let mut request = [0; IC_BYTES];
-        request[2] = IC_BYTES as u8;
-        request[4..8].copy_from_slice(&(IC_BYTES as u32).to_le_bytes());
-        request[10] = settings.alignment;
-        request[11] = u8::from(settings.header_digests) | (u8::from(settings.data_digests) << 1);
-        wire.output.extend_from_slice(&request);
+        let mut request = [0; IC_BYTES - COMMON_BYTES];
+        request[2] = settings.alignment;
+        request[3] = u8::from(settings.header_digests) | (u8::from(settings.data_digests) << 1);
+        append_unit(&mut wire.output, (kind::IC_REQ, 0), &request, &[], (false, false));
         wire.push()?;
         let answer = wire.whole(IC_BYTES)?;
         if answer[0] != kind::IC_RESP || u16_at(answer, 8) != 0 {
@@ -46,61 +45,23 @@ impl Channel {
         }
         let (digests, max_data_bytes) = (answer[11], u32_at(answer, 12) as usize);
         wire.consume(IC_BYTES);
-        let (header_digests, data_digests) = (digests & 1 != 0, digests & 2 != 0);
-        Ok(Self { wire, header_digests, data_digests, max_data_bytes })
+        Ok(Self { wire, digests: (digests & 1 != 0, digests & 2 != 0), max_data_bytes })
     }
 
     /// Keeps a command to be sent, with data in its capsule.
     pub fn command(&mut self, entry: &Entry, data: &[u8]) {
-        let mut header = [0; COMMAND_BYTES];
-        (header[0], header[2]) = (kind::CAPSULE_CMD, COMMAND_BYTES as u8);
-        header[8..].copy_from_slice(&entry.0);
-        self.send(&mut header, data);
+        append_unit(&mut self.wire.output, (kind::CAPSULE_CMD, 0), &entry.0, data, self.digests);
     }
 
     /// Keeps data to be sent that the controller asked for.
     pub fn data(&mut self, request: &[u8], data: &[u8]) {
-        let step = self.max_data_bytes.max(4096);
+        let (step, first) = (self.max_data_bytes.max(4096), u32_at(request, 12));
         for (at, part) in data.chunks(step).enumerate() {
-            let mut header = [0; SHORT_BYTES];
-            (header[0], header[2]) = (kind::H2C_DATA, SHORT_BYTES as u8);
-            header[1] = if (at + 1) * step >= data.len() { flag::LAST } else { 0 };
-            header[8..12].copy_from_slice(&request[8..12]);
-            let offset = u32_at(request, 12) + (at * step) as u32;
-            header[12..16].copy_from_slice(&offset.to_le_bytes());
-            header[16..20].copy_from_slice(&(part.len() as u32).to_le_bytes());
-            self.send(&mut header, part);
+            let flags = if (at + 1) * step >= data.len() { flag::LAST } else { 0 };
+            let place = [first + (at * step) as u32, part.len() as u32, 0].map(u32::to_le_bytes).concat();
+            let header = [&request[8..12], &place].concat();
+            append_unit(&mut self.wire.output, (kind::H2C_DATA, flags), &header, part, self.digests);
         }
-    }
-
-    fn send(&mut self, header: &mut [u8], data: &[u8]) {
-        let mut whole = header.len();
-        if self.header_digests {
-            header[1] |= flag::HEADER_DIGEST;
-            whole += DIGEST_BYTES;
-        }
-        if !data.is_empty() {
-            header[3] = whole as u8;
-            whole += data.len();
-            if self.data_digests {
-                header[1] |= flag::DATA_DIGEST;
-                whole += DIGEST_BYTES;
-            }
-        }
-        header[4..8].copy_from_slice(&(whole as u32).to_le_bytes());
-        let out = &mut self.wire.output;
-        out.extend_from_slice(header);
-        if self.header_digests {
-            out.extend_from_slice(&digest(header));
-        }
-        out.extend_from_slice(data);
-        if self.data_digests && !data.is_empty() {
-            out.extend_from_slice(&digest(data));
-        }
-    }
-
-    pub fn push(&mut self) -> io::Result<()> {
-        self.wire.push()
     }
 
     /// The next unit, if it is there as a whole; if not, how long it has to be.
@@ -128,19 +89,33 @@ impl Channel {
         }
         Ok(Ok(Unit { kind, flags, header, data, bytes: whole }))
     }
+}
 
-    /// Forgets the first bytes of what arrived.
-    pub fn consume(&mut self, bytes: usize) {
-        self.wire.consume(bytes);
+/// Appends a unit with this header after the common eight bytes, and with digests of header and data as agreed on.
+pub fn append_unit(
+    out: &mut Vec<u8>,
+    (kind, flags): (u8, u8),
+    header: &[u8],
+    data: &[u8],
+    (of_header, of_data): (bool, bool),
+) {
+    let (begin, header_bytes, of_data) = (out.len(), COMMON_BYTES + header.len(), of_data && !data.is_empty());
+    let data_at = header_bytes + if of_header { DIGEST_BYTES } else { 0 };
+    let whole = data_at + data.len() + if of_data { DIGEST_BYTES } else { 0 };
+    let flags = flags | (u8::from(of_header) * flag::HEADER_DIGEST) | (u8::from(of_data) * flag::DATA_DIGEST);
+    out.extend_from_slice(&[kind, flags, header_bytes as u8, if data.is_empty() { 0 } else { data_at as u8 }]);
+    out.extend_from_slice(&(whole as u32).to_le_bytes());
+    out.extend_from_slice(header);
+    if of_header {
+        let digest = digest(&out[begin..]);
+        out.extend_from_slice(&digest);
     }
-
-    /// Waits until more has arrived of a unit of that length.
-    pub fn more(&mut self, wants: usize) -> io::Result<()> {
-        self.wire.more(wants)
+    out.extend_from_slice(data);
+    if of_data {
+        out.extend_from_slice(&digest(data));
     }
 }
 
-/// The error of what cannot be understood.
 pub(super) fn nonsense(what: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("the controller sent {what} that cannot be understood"))
+    crate::client::nonsense("controller", what)
 }

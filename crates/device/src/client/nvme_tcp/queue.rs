@@ -1,60 +1,58 @@
-//! An I/O queue of a host.
+//! A queue of a host.
 
 use std::io;
 
 use super::Channel;
-use super::admin::ended;
 use super::channel::nonsense;
-use crate::client::nvme::{Data, IN_CAPSULE, IN_UNITS, encode};
-use crate::client::{Completion, Initiator, Request};
-use crate::transport::nvme_tcp::pdu::{IN_CAPSULE_BYTES, flag, kind, u16_at, u32_at};
+use crate::client::nvme::{IN_CAPSULE, IN_UNITS, encode};
+use crate::client::{Completion, Initiator, Request, Wire, wire};
+use crate::transport::nvme_tcp::pdu::{IN_CAPSULE_BYTES, flag, kind, u16_at, u32_at, u64_at};
 
 #[derive(Debug)]
 pub struct Queue {
-    pub channel: Channel,
-    namespace: u32,
-    size_bytes: u64,
-    block_bytes: u32,
+    pub(super) channel: Channel,
+    pub(super) namespace: u32,
+    pub(super) size_bytes: u64,
+    pub(super) block_bytes: u32,
     /// Data of each command in flight: the controller may ask for them, or sent them before the completion.
-    kept: Vec<Vec<u8>>,
+    pub(super) kept: Vec<Vec<u8>>,
 }
 
 impl Queue {
-    pub(super) fn new(channel: Channel, namespace: u32, size_bytes: u64, block_bytes: u32) -> Self {
-        Self { channel, namespace, size_bytes, block_bytes, kept: Vec::new() }
-    }
-
     /// Takes the next unit, if it is there: whether it was, and completed a command.
     fn take(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<Result<bool, usize>> {
         let unit = match self.channel.unit()? {
             Ok(unit) => unit,
             Err(wants) => return Ok(Err(wants)),
         };
-        let (id, bytes) = (u16_at(unit.header, 8), unit.bytes);
+        let (header, bytes) = (unit.header, unit.bytes);
         let completed = match unit.kind {
-            kind::C2H_DATA if unit.flags & flag::SUCCESS != 0 && u32_at(unit.header, 12) == 0 => {
-                done(Completion { tag: id, error: 0, data: unit.data });
+            kind::C2H_DATA if unit.flags & flag::SUCCESS != 0 && u32_at(header, 12) == 0 => {
+                done(Completion { tag: u16_at(header, 8), error: 0, result: 0, data: unit.data });
                 true
             }
             kind::C2H_DATA => {
-                kept(&mut self.kept, id).extend_from_slice(unit.data);
+                kept(&mut self.kept, u16_at(header, 8)).extend_from_slice(unit.data);
                 false
             }
             kind::CAPSULE_RESP => {
-                let (id, status) = (u16_at(unit.header, 20), u16_at(unit.header, 22) >> 1);
-                let data = self.kept.get_mut(usize::from(id)).map(std::mem::take);
-                done(Completion { tag: id, error: status.into(), data: &data.unwrap_or_default() });
+                let (tag, error) = (u16_at(header, 20), (u16_at(header, 22) >> 1).into());
+                let data = self.kept.get_mut(usize::from(tag)).map(std::mem::take).unwrap_or_default();
+                done(Completion { tag, error, result: u64_at(header, 8), data: &data });
                 true
             }
             kind::R2T => {
-                let request = unit.header.to_vec();
+                let request = header.to_vec();
                 self.give(&request)?;
                 false
             }
-            kind::C2H_TERM_REQ => return Err(ended(unit.header)),
+            kind::C2H_TERM_REQ => {
+                let (status, about) = (u16_at(header, 8), u32_at(header, 10));
+                return Err(io::Error::other(format!("the controller ends: {status} at {about}")));
+            }
             _ => return Err(nonsense("a unit")),
         };
-        self.channel.consume(bytes);
+        self.channel.wire.consume(bytes);
         Ok(Ok(completed))
     }
 
@@ -67,7 +65,7 @@ impl Queue {
         if offset + length < data.len() {
             self.kept[usize::from(id)] = data;
         }
-        self.channel.push()
+        self.channel.wire.push()
     }
 }
 
@@ -90,36 +88,29 @@ impl Initiator for Queue {
     }
 
     fn submit(&mut self, tag: u16, request: Request<'_>) {
-        let (entry, data) = encode(&request, tag, self.namespace, self.block_bytes);
-        match data.sent() {
-            [] => {
-                let length_bytes = if let Data::Read(length_bytes) = data { length_bytes } else { 0 };
-                self.channel.command(&entry.pointer(IN_UNITS, 0, length_bytes as u32), &[]);
-            }
-            sent if sent.len() <= IN_CAPSULE_BYTES => {
-                self.channel.command(&entry.pointer(IN_CAPSULE, 0, sent.len() as u32), sent);
-            }
-            sent => {
-                let kept = kept(&mut self.kept, tag);
-                kept.clear();
-                kept.extend_from_slice(sent);
-                self.channel.command(&entry.pointer(IN_UNITS, 0, sent.len() as u32), &[]);
-            }
+        let (entry, reads, sent) = encode(&request, tag, self.namespace, self.block_bytes);
+        let in_capsule = !sent.is_empty() && sent.len() <= IN_CAPSULE_BYTES;
+        if sent.len() > IN_CAPSULE_BYTES {
+            let kept = kept(&mut self.kept, tag);
+            kept.clear();
+            kept.extend_from_slice(&sent);
         }
+        let pointer = if in_capsule { IN_CAPSULE } else { IN_UNITS };
+        let entry = entry.pointer(pointer, 0, reads.max(sent.len()) as u32);
+        self.channel.command(&entry, if in_capsule { &sent } else { &[] });
     }
 
     fn push(&mut self) -> io::Result<()> {
-        self.channel.push()
+        self.channel.wire.push()
     }
 
     fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize> {
-        let mut taken = 0;
-        loop {
-            match self.take(done)? {
-                Ok(completed) => taken += usize::from(completed),
-                Err(_) if taken > 0 => return Ok(taken),
-                Err(wants) => self.channel.more(wants)?,
-            }
-        }
+        wire::reap(self, |queue| queue.take(done))
+    }
+}
+
+impl AsMut<Wire> for Queue {
+    fn as_mut(&mut self) -> &mut Wire {
+        &mut self.channel.wire
     }
 }

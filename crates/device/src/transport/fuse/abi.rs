@@ -62,48 +62,43 @@ pub struct Request<'a> {
     pub opcode: u32,
     /// The number of the request, which the reply repeats.
     pub unique: u64,
-    body: &'a [u8],
-    data: &'a [u8],
+    /// The fields behind the header, without a write's data.
+    pub fields: Fields<'a>,
+    /// The data of a write.
+    pub data: &'a [u8],
 }
 
 impl<'a> Request<'a> {
     /// Reads a request from /dev/fuse. Returns `None` when it is not whole.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let whole = Fields(bytes);
-        let length = whole.u32(0)? as usize;
-        (length == bytes.len() && length >= IN_HEADER).then_some(())?;
-        let opcode = whole.u32(4)?;
-        let (body, data) = match &bytes[IN_HEADER..] {
+        let (length, opcode, unique) = (whole.u32(0).ok()?, whole.u32(4).ok()?, whole.u64(8).ok()?);
+        if length as usize != bytes.len() {
+            return None;
+        }
+        let (body, data) = match bytes.get(IN_HEADER..)? {
             all if opcode == opcode::WRITE => all.split_at_checked(WRITE_IN).unwrap_or((all, &[])),
             all => (all, &[][..]),
         };
-        Some(Self { opcode, unique: whole.u64(8)?, body, data })
-    }
-
-    /// The fields behind the header, without a write's data.
-    pub fn fields(&self) -> Fields<'a> {
-        Fields(self.body)
-    }
-
-    /// The data of a write.
-    pub fn data(&self) -> &'a [u8] {
-        self.data
+        Some(Self { opcode, unique, fields: Fields(body), data })
     }
 }
 
-/// Numbers at their places; None beyond the end.
+/// Numbers at their places; what lies beyond the end makes a request invalid.
 #[derive(Debug, Clone, Copy)]
-pub struct Fields<'a>(pub &'a [u8]);
+pub struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    pub fn u32(&self, at: usize) -> Option<u32> {
-        let bytes = self.0.get(at..at + 4)?;
-        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    pub fn u32(&self, at: usize) -> Result<u32, i32> {
+        self.bytes(at).map(u32::from_ne_bytes)
     }
 
-    pub fn u64(&self, at: usize) -> Option<u64> {
-        let bytes = self.0.get(at..at + 8)?;
-        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    pub fn u64(&self, at: usize) -> Result<u64, i32> {
+        self.bytes(at).map(u64::from_ne_bytes)
+    }
+
+    fn bytes<const N: usize>(&self, at: usize) -> Result<[u8; N], i32> {
+        self.0.get(at..).and_then(<[u8]>::first_chunk).copied().ok_or(libc::EINVAL)
     }
 }
 
@@ -119,13 +114,11 @@ pub fn out_header(unique: u64, error: i32, following: usize) -> [u8; OUT_HEADER]
 
 /// A notification that drops a range of the file from the page cache.
 pub fn invalidation(range: &Range<u64>) -> [u8; OUT_HEADER + 24] {
+    let length = OUT_HEADER as u32 + 24;
     let mut message = [0; OUT_HEADER + 24];
-    let length = message.len() as u32;
     message[..4].copy_from_slice(&length.to_ne_bytes());
     message[4..8].copy_from_slice(&INVALIDATE_INODE.to_ne_bytes());
-    let fields = [ROOT, range.start, range.end - range.start];
-    for (into, field) in message[OUT_HEADER..].chunks_mut(8).zip(fields) {
-        into.copy_from_slice(&field.to_ne_bytes());
-    }
+    let fields = [ROOT, range.start, range.end - range.start].map(u64::to_ne_bytes);
+    message[OUT_HEADER..].copy_from_slice(fields.as_flattened());
     message
 }

@@ -14,12 +14,12 @@ const MODE: u32 = 0o100_600;
 
 /// The body of the answer to a request that is no command of the drive.
 pub fn reply_body(request: Request<'_>, owner: (u32, u32), facts: &DriveInfo) -> Result<Vec<u8>, i32> {
-    let fields = request.fields();
+    let fields = request.fields;
     match request.opcode {
         opcode::INIT => greet(fields),
         opcode::GETATTR => Ok(attributes(owner, facts)),
         opcode::SETATTR => {
-            resized(fields, facts).ok_or(libc::EINVAL)?;
+            check_size(fields, facts)?;
             Ok(attributes(owner, facts))
         }
         opcode::OPEN => open(fields, facts),
@@ -46,9 +46,7 @@ fn attributes((user, group): (u32, u32), facts: &DriveInfo) -> Vec<u8> {
 
 /// `fuse_init_out`; the kernel and we speak the older of the two minor versions.
 fn greet(fields: Fields<'_>) -> Result<Vec<u8>, i32> {
-    let major = fields.u32(0).ok_or(libc::EINVAL)?;
-    let minor = fields.u32(4).ok_or(libc::EINVAL)?;
-    let offered = fields.u32(12).ok_or(libc::EINVAL)?;
+    let (major, minor, offered) = (fields.u32(0)?, fields.u32(4)?, fields.u32(12)?);
     if major != MAJOR || minor < 31 {
         return Err(libc::EOPNOTSUPP);
     }
@@ -61,18 +59,17 @@ fn greet(fields: Fields<'_>) -> Result<Vec<u8>, i32> {
     Ok(body)
 }
 
-/// Whether a change of attributes leaves the size as it is. As with a block device, opening it with
+/// Refuses a change of attributes that would change the size. As with a block device, opening it with
 /// `O_TRUNC` changes nothing, and making it another size is an error.
-fn resized(fields: Fields<'_>, facts: &DriveInfo) -> Option<()> {
-    let valid = fields.u32(0)?;
-    let size = fields.u64(16)?;
+fn check_size(fields: Fields<'_>, facts: &DriveInfo) -> Result<(), i32> {
+    let (valid, size) = (fields.u32(0)?, fields.u64(16)?);
     let by_path_to_nothing = valid & attribute::HANDLE == 0 && size == 0;
     let kept = valid & attribute::SIZE == 0 || size == facts.size_bytes || by_path_to_nothing;
-    kept.then_some(())
+    if kept { Ok(()) } else { Err(libc::EINVAL) }
 }
 
 fn open(fields: Fields<'_>, facts: &DriveInfo) -> Result<Vec<u8>, i32> {
-    let writes = fields.u32(0).ok_or(libc::EINVAL)? & 0b11 != 0;
+    let writes = fields.u32(0)? & 0b11 != 0;
     if writes && facts.read_only {
         return Err(libc::EROFS);
     }

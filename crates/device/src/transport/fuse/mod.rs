@@ -14,7 +14,7 @@ mod session;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -93,51 +93,27 @@ impl Fuse {
         }
     }
 
-    /// Takes a request from /dev/fuse: its bytes, if there was one.
-    fn take(&mut self, drive: &mut dyn Drive) -> io::Result<Option<usize>> {
-        match rustix::io::read(&self.mount.device, &mut self.request[..]) {
-            Ok(length) => {
-                self.out.clear();
-                let mut drive = NamespaceDrive::new(drive, self.namespace).ok_or(Errno::NXIO)?;
-                self.session.received(&self.request[..length], &mut drive, &mut self.out);
-                if !self.out.is_empty() {
-                    send(&self.mount.device, &[IoSlice::new(&self.out)])?;
-                }
-                Ok(Some(length))
-            }
-            // ENOENT: the program was interrupted before its request could be read.
-            Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => Ok(None),
-            Err(Errno::NODEV | Errno::CONNABORTED) => {
-                self.mounted = false;
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Takes requests from /dev/fuse, and returns their number.
-    fn take_all(&mut self, drive: &mut dyn Drive) -> io::Result<usize> {
+    /// Takes requests from /dev/fuse. Returns false if there were none.
+    fn take_all(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         let (mut requests, mut bytes) = (0, 0);
         while self.mounted && requests < TURN && bytes < TURN_BYTES {
-            let Some(length) = self.take(drive)? else {
-                break;
-            };
-            requests += 1;
-            bytes += length;
-        }
-        Ok(requests)
-    }
-
-    fn reply(&self, reply: &Reply, drive: &dyn Drive) -> io::Result<()> {
-        let (head, content) = match reply {
-            Reply::Short(bytes) => (&bytes[..], &[][..]),
-            Reply::Content(header, range) => {
-                let at = self.place.start + range.start;
-                let content = drive.content(at, range.end - range.start);
-                (&header[..], content)
+            match rustix::io::read(&self.mount.device, &mut self.request[..]) {
+                Ok(length) => {
+                    self.out.clear();
+                    let mut drive = NamespaceDrive::new(drive, self.namespace).ok_or(Errno::NXIO)?;
+                    self.session.received(&self.request[..length], &mut drive, &mut self.out);
+                    if !self.out.is_empty() {
+                        send(&self.mount.device, &[IoSlice::new(&self.out)])?;
+                    }
+                    (requests, bytes) = (requests + 1, bytes + length);
+                }
+                // ENOENT: the program was interrupted before its request could be read.
+                Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => break,
+                Err(Errno::NODEV | Errno::CONNABORTED) => self.mounted = false,
+                Err(error) => return Err(error.into()),
             }
-        };
-        send(&self.mount.device, &[IoSlice::new(head), IoSlice::new(content)])
+        }
+        Ok(requests > 0)
     }
 }
 
@@ -147,23 +123,31 @@ impl Transport for Fuse {
     }
 
     fn address(&self) -> String {
-        self.mount.path().display().to_string()
+        self.mount.path.display().to_string()
     }
 
     fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         if let Some(namespace) = drive.namespace(self.namespace) {
             self.place = namespace.range();
         }
-        let requests = self.take_all(drive)?;
+        let any = self.take_all(drive)?;
         self.drop_expired();
-        Ok(requests > 0)
+        Ok(any)
     }
 
     fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
-        if let Some(reply) = self.session.answered(&answer.command, answer.status) {
-            let sent = self.reply(&reply, drive);
-            self.mounted &= sent.is_ok();
-        }
+        let Some(reply) = self.session.answered(&answer.command, answer.status) else {
+            return;
+        };
+        let (head, content) = match &reply {
+            Reply::Short(bytes) => (&bytes[..], &[][..]),
+            Reply::Content(header, range) => {
+                let content = drive.content(self.place.start + range.start, range.end - range.start);
+                (&header[..], content)
+            }
+        };
+        let sent = send(&self.mount.device, &[IoSlice::new(head), IoSlice::new(content)]);
+        self.mounted &= sent.is_ok();
     }
 
     fn changed(&mut self, range: &Range<u64>) {
@@ -193,9 +177,9 @@ impl Transport for Fuse {
         Ok(false) // each reply was a write of its own: the kernel takes no two at once
     }
 
-    fn descriptors(&self, into: &mut Vec<RawFd>) {
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         if self.mounted {
-            into.push(self.mount.device.as_raw_fd());
+            into.push(self.mount.device.as_fd());
         }
     }
 
@@ -207,8 +191,8 @@ impl Transport for Fuse {
         self.namespace
     }
 
-    fn probe(&self) -> Option<Box<dyn Probe>> {
-        let path = self.mount.path().to_owned();
+    fn probe(&self) -> Option<Probe> {
+        let path = self.mount.path.clone();
         Some(Box::new(move |for_ms: u64, _slow: bool| {
             let (file, mut took_ns) = (File::open(&path)?, Vec::new());
             let begin = Instant::now();

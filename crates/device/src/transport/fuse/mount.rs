@@ -19,7 +19,7 @@ const HELPER: &str = "fusermount3";
 /// A mounted file. When it is dropped, the file is unmounted, and removed if it was made here. A watcher process unmounts
 /// it if this process is killed: else every access to the file would fail with a lost connection forever.
 pub struct Mount {
-    path: PathBuf,
+    pub path: PathBuf,
     pub device: OwnedFd,
     root: bool,
     made: bool,
@@ -49,10 +49,6 @@ impl Mount {
     /// Whether it can be ended while the kernel waits for an answer.
     pub fn aborts(&self) -> bool {
         self.root || self.abort.is_some()
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

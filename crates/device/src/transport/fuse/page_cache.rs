@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::thread::UnshareFlags;
@@ -87,7 +87,7 @@ impl Invalidator {
     /// thread stay open, so that whoever waits for the others to be closed learns of it, and may abort the mount.
     pub fn start(device: &OwnedFd) -> Option<Self> {
         let device = File::from(device.try_clone().ok()?);
-        let (ranges, receiver) = channel();
+        let (ranges, receiver) = channel::<Range<u64>>();
         let (started, starts) = channel();
         let done = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&done);
@@ -97,7 +97,11 @@ impl Invalidator {
                 let alone = keep_only(device.as_raw_fd());
                 let _ = started.send(alone); // whoever starts it waits for this
                 if alone {
-                    invalidate_all(&device, &receiver, &counter);
+                    for range in receiver {
+                        // A file that nobody has open any more has nothing cached; a mount that is gone, neither.
+                        let _ = (&device).write(&abi::invalidation(&range));
+                        counter.fetch_add(1, Ordering::Release);
+                    }
                 }
                 std::mem::forget(device); // the descriptor is closed with the thread's others
             })
@@ -116,14 +120,6 @@ impl Invalidator {
     /// Whether the request of this number, and all before it, are done.
     pub fn is_done(&self, request: u64) -> bool {
         self.done.load(Ordering::Acquire) >= request
-    }
-}
-
-fn invalidate_all(mut device: &File, ranges: &Receiver<Range<u64>>, done: &AtomicU64) {
-    for range in ranges {
-        // A file that nobody has open any more has nothing cached; a mount that is gone, neither.
-        let _ = device.write(&abi::invalidation(&range));
-        done.fetch_add(1, Ordering::Release);
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use slab::Slab;
 
-use super::abi::{self, Fields, Request, opcode};
+use super::abi::{self, Request, opcode};
 use super::metadata::{self, MAX_DATA_BYTES};
 use super::page_cache::CachedRanges;
 use crate::command::{Command, Drive, Op, Status, Tag};
@@ -27,11 +27,7 @@ const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
 #[derive(Debug, Clone)]
 struct Waiting {
     unique: u64,
-    op: Op,
-    /// Whether the page cache waits for it.
-    caches: bool,
-    /// Bytes that the program asked for.
-    wanted: Range<u64>,
+    request: FileRequest,
     /// Commands that the drive has not answered.
     left: usize,
     /// The first error of a command.
@@ -52,7 +48,6 @@ pub struct FuseSession {
     owner: (u32, u32),
     /// Requests in flight. Their commands carry their places.
     waiting: Slab<Waiting>,
-    in_flight: usize,
     widened: Vec<u8>,
     /// Ranges that the page cache may hold. `None` where they could not be dropped from there.
     pub cached: Option<CachedRanges>,
@@ -61,24 +56,17 @@ pub struct FuseSession {
 impl FuseSession {
     /// A file of the transport with this number; `owner` are a user and a group.
     pub fn new(transport: u32, owner: (u32, u32)) -> Self {
-        Self {
-            transport,
-            owner,
-            waiting: Slab::new(),
-            in_flight: 0,
-            widened: Vec::new(),
-            cached: Some(CachedRanges::default()),
-        }
+        Self { transport, owner, waiting: Slab::new(), widened: Vec::new(), cached: Some(CachedRanges::default()) }
     }
 
     /// Commands that the drive has and did not answer.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.waiting.iter().map(|(_, waiting)| waiting.left).sum()
     }
 
     /// Whether the page cache waits for this command of the file.
     pub fn caches(&self, command: &Command) -> bool {
-        self.waiting.get(command.tag.command as usize).is_some_and(|request| request.caches)
+        self.waiting.get(command.tag.command as usize).is_some_and(|waiting| waiting.request.caches)
     }
 
     /// Takes one request as it was read from the kernel. What can be answered at once is appended
@@ -110,30 +98,24 @@ impl FuseSession {
     /// A command of this file has ended: the reply to its request, if it was the last of it.
     pub fn answered(&mut self, command: &Command, status: Status) -> Option<Reply> {
         let place = command.tag.command as usize;
-        let request = self.waiting.get_mut(place)?;
-        self.in_flight -= 1;
-        request.left -= 1;
-        if request.status == Status::Done {
-            request.status = status;
+        let waiting = self.waiting.get_mut(place)?;
+        waiting.left -= 1;
+        if waiting.status == Status::Done {
+            waiting.status = status;
         }
-        if request.left > 0 {
+        if waiting.left > 0 {
             return None;
         }
-        let done = self.waiting.remove(place);
-        let error = errno_of(done.status);
-        let length = done.wanted.end - done.wanted.start;
-        Some(match done.op {
-            _ if error != 0 => Reply::Short(abi::out_header(done.unique, error, 0).into()),
-            Op::Read => {
-                let header = abi::out_header(done.unique, 0, length as usize);
-                Reply::Content(header, done.wanted)
-            }
-            Op::Write => {
+        let Waiting { unique, request: FileRequest { op, range, .. }, status, .. } = self.waiting.remove(place);
+        let (error, length) = (errno_of(status), range.end - range.start);
+        Some(match op {
+            Op::Read if error == 0 => Reply::Content(abi::out_header(unique, 0, length as usize), range),
+            Op::Write if error == 0 => {
                 let mut out = Vec::new();
-                reply(&mut out, done.unique, &written(length as u32));
+                reply(&mut out, unique, &written(length as u32));
                 Reply::Short(out)
             }
-            _ => Reply::Short(abi::out_header(done.unique, 0, 0).into()),
+            _ => Reply::Short(abi::out_header(unique, error, 0).into()),
         })
     }
 
@@ -155,48 +137,38 @@ impl FuseSession {
             let cached = self.cached.as_mut().ok_or(libc::EOPNOTSUPP)?;
             cached.insert(file_request.range.clone());
         }
+        let Range { start, end } = file_request.range;
+        // Whole blocks are trimmed or zeroed. Of other blocks, the part that the program named is overwritten with zeroes.
+        let (first, last) = match file_request.op {
+            Op::Trim | Op::WriteZeroes => (start.next_multiple_of(block), end / block * block),
+            _ => (start, end),
+        };
+        let parts = if first < last || file_request.op == Op::Flush {
+            [(Op::Write, start..first), (file_request.op, first..last), (Op::Write, last..end)]
+        } else {
+            [(Op::Write, start..end), (Op::Write, end..end), (Op::Write, end..end)]
+        };
         if changes {
             load_ends(&file_request.range, block, drive)?;
         }
-        match file_request.op {
-            Op::Trim | Op::WriteZeroes => {
-                self.zero(request.unique, &file_request, block, drive);
-            }
-            Op::Write => {
-                let tag = self.place(request.unique, &file_request, 1);
-                let length = (file_request.range.end - file_request.range.start) as usize;
-                let data = request.data().get(..length);
-                let command = command_of(tag, &file_request, Op::Write, &widen(&file_request.range, block));
-                self.write(command, &file_request.range, data.unwrap_or_default(), drive);
-            }
-            op => {
-                let tag = self.place(request.unique, &file_request, 1);
-                drive.submit(command_of(tag, &file_request, op, &widen(&file_request.range, block)), &[]);
+        let parts = parts.iter().filter(|(op, range)| *op == Op::Flush || !range.is_empty());
+        let (op, fua) = (file_request.op, file_request.durable);
+        let tag = self.place(request.unique, file_request, parts.clone().count());
+        for (part_op, range) in parts {
+            // Up to whole blocks.
+            let offset_bytes = range.start / block * block;
+            let length_bytes = range.end.div_ceil(block) * block - offset_bytes;
+            let command = Command { tag, op: *part_op, offset_bytes, length_bytes, fua };
+            let length = (range.end - range.start) as usize;
+            match (part_op, op) {
+                (Op::Write, Op::Write) => {
+                    self.write(command, range, request.data.get(..length).unwrap_or_default(), drive);
+                }
+                (Op::Write, _) => self.write(command, range, &ZEROES[..length], drive),
+                _ => drive.submit(command, &[]),
             }
         }
         Ok(true)
-    }
-
-    /// Trims or zeroes whole blocks. Of other blocks, the part that the program named is overwritten with zeroes.
-    fn zero(&mut self, unique: u64, file_request: &FileRequest, block: u64, drive: &mut dyn Drive) {
-        let Range { start, end } = file_request.range;
-        let (first, last) = (start.next_multiple_of(block), end / block * block);
-        let parts = if first < last {
-            [(Op::Write, start..first), (file_request.op, first..last), (Op::Write, last..end)]
-        } else {
-            [(Op::Write, start..end), (file_request.op, 0..0), (file_request.op, 0..0)]
-        };
-        let parts = parts.iter().filter(|(_, range)| !range.is_empty());
-        let tag = self.place(unique, file_request, parts.clone().count());
-        for (op, range) in parts {
-            let command = command_of(tag, file_request, *op, &widen(range, block));
-            if *op == Op::Write {
-                let zeroes = &ZEROES[..(range.end - range.start) as usize];
-                self.write(command, range, zeroes, drive);
-            } else {
-                drive.submit(command, &[]);
-            }
-        }
     }
 
     /// Writes data to a range, and around it, up to whole blocks, what is there.
@@ -216,21 +188,14 @@ impl FuseSession {
     }
 
     /// A place for a request of this number of commands.
-    fn place(&mut self, unique: u64, file_request: &FileRequest, commands: usize) -> Tag {
-        self.in_flight += commands;
-        let place = self.waiting.insert(Waiting {
-            unique,
-            op: file_request.op,
-            caches: file_request.caches,
-            wanted: file_request.range.clone(),
-            left: commands,
-            status: Status::Done,
-        });
+    fn place(&mut self, unique: u64, request: FileRequest, commands: usize) -> Tag {
+        let place = self.waiting.insert(Waiting { unique, request, left: commands, status: Status::Done });
         Tag { transport: self.transport, queue: 0, command: place as u64 }
     }
 }
 
 /// What a program asks of the file's content, cut to the file's size.
+#[derive(Debug, Clone)]
 struct FileRequest {
     op: Op,
     range: Range<u64>,
@@ -242,53 +207,44 @@ struct FileRequest {
 impl FileRequest {
     /// Reads a request to a file of this size.
     fn read(request: Request<'_>, size: u64) -> Result<Self, i32> {
-        match request.opcode {
-            opcode::READ | opcode::WRITE => Self::transfer(request, size).ok_or(libc::EINVAL),
-            opcode::FALLOCATE => Self::allocation(request.fields(), size),
-            _ => Ok(Self { op: Op::Flush, range: 0..0, durable: false, caches: false }),
-        }
-    }
-
-    fn transfer(request: Request<'_>, size: u64) -> Option<Self> {
-        let fields = request.fields();
-        let (offset, length) = (fields.u64(8)?, fields.u32(16)?);
-        let range = within(offset, length.into(), size);
-        if request.opcode == opcode::READ {
-            let caches = fields.u32(20)? & abi::READ_HAS_OWNER == 0;
-            return (range.end - range.start <= u64::from(MAX_DATA_BYTES)).then_some(Self {
-                op: Op::Read,
-                range,
-                durable: false,
-                caches,
-            });
-        }
-        let durable = fields.u32(32)? & O_DSYNC != 0;
-        (request.data().len() == length as usize).then_some(Self { op: Op::Write, range, durable, caches: false })
-    }
-
-    /// `fuse_fallocate_in`. The size is fixed: what the kernel would take for growth is refused.
-    fn allocation(fields: Fields<'_>, size: u64) -> Result<Self, i32> {
-        let read = || Some((fields.u64(8)?, fields.u64(16)?, fields.u32(24)?));
-        let (offset, length, mode) = read().ok_or(libc::EINVAL)?;
-        let op = match mode & !KEEP_SIZE {
-            PUNCH_HOLE => Op::Trim,
-            ZERO_RANGE => Op::WriteZeroes,
-            _ => return Err(libc::EOPNOTSUPP),
+        let fields = request.fields;
+        let (op, range, durable, caches) = match request.opcode {
+            opcode::READ => {
+                let range = within(fields.u64(8)?, fields.u32(16)?.into(), size);
+                if range.end - range.start > u64::from(MAX_DATA_BYTES) {
+                    return Err(libc::EINVAL);
+                }
+                (Op::Read, range, false, fields.u32(20)? & abi::READ_HAS_OWNER == 0)
+            }
+            opcode::WRITE => {
+                let (offset, length) = (fields.u64(8)?, fields.u32(16)?);
+                if request.data.len() != length as usize {
+                    return Err(libc::EINVAL);
+                }
+                (Op::Write, within(offset, length.into(), size), fields.u32(32)? & O_DSYNC != 0, false)
+            }
+            // `fuse_fallocate_in`. The size is fixed: what the kernel would take for growth is refused.
+            opcode::FALLOCATE => {
+                let (offset, length, mode) = (fields.u64(8)?, fields.u64(16)?, fields.u32(24)?);
+                let op = match mode & !KEEP_SIZE {
+                    PUNCH_HOLE => Op::Trim,
+                    ZERO_RANGE => Op::WriteZeroes,
+                    _ => return Err(libc::EOPNOTSUPP),
+                };
+                let grows = offset.checked_add(length).is_none_or(|end| end > size);
+                if grows && mode & KEEP_SIZE == 0 {
+                    return Err(libc::EFBIG);
+                }
+                (op, within(offset, length, size), false, false)
+            }
+            _ => (Op::Flush, 0..0, false, false),
         };
-        let grows = offset.checked_add(length).is_none_or(|end| end > size);
-        if grows && mode & KEEP_SIZE == 0 {
-            return Err(libc::EFBIG);
-        }
-        Ok(Self { op, range: within(offset, length, size), durable: false, caches: false })
+        Ok(Self { op, range, durable, caches })
     }
 }
 
 fn within(offset: u64, length: u64, size: u64) -> Range<u64> {
     offset.min(size)..offset.checked_add(length).map_or(size, |end| end.min(size))
-}
-
-fn command_of(tag: Tag, file_request: &FileRequest, op: Op, blocks: &Range<u64>) -> Command {
-    Command { tag, op, offset_bytes: blocks.start, length_bytes: blocks.end - blocks.start, fua: file_request.durable }
 }
 
 /// The blocks that a range begins and ends within are about to be looked at.
@@ -300,13 +256,6 @@ fn load_ends(range: &Range<u64>, block: u64, drive: &mut dyn Drive) -> Result<()
         }
     }
     Ok(())
-}
-
-fn widen(range: &Range<u64>, block: u64) -> Range<u64> {
-    if range.is_empty() {
-        return range.start..range.start;
-    }
-    range.start / block * block..range.end.div_ceil(block) * block
 }
 
 fn written(bytes: u32) -> [u8; 8] {

@@ -26,6 +26,8 @@ const REVOKED: &str = "ca-crl.pem";
 const CERTIFICATE: &str = "server-cert.pem";
 const KEY: &str = "server-key.pem";
 
+const NO_CERTIFICATE: &str = "no certificate";
+
 /// Longest file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -52,15 +54,16 @@ pub enum CertificateError {
 /// How connections are encrypted, and whose are taken.
 #[derive(Debug, Clone)]
 pub struct Certificates {
-    server: Arc<ServerConfig>,
-    probe: Arc<ClientConfig>,
+    pub(super) server: Arc<ServerConfig>,
+    /// For a client of the server's own process, which shows the server's certificate.
+    pub(super) probe: Arc<ClientConfig>,
 }
 
 impl Certificates {
     pub fn read(folder: &Path) -> Result<Self, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let authority = authority(folder, &provider)?;
-        let chain = certificates(&folder.join(CERTIFICATE))?;
+        let chain: Vec<CertificateDer<'_>> = items(&folder.join(CERTIFICATE), NO_CERTIFICATE)?;
         let key = private_key(&folder.join(KEY))?;
         let peers = Arc::new(KnownPeers { authority, own: chain[0].clone() });
         let versions = |error: Error| broken(&folder.join(CERTIFICATE), &error);
@@ -82,22 +85,13 @@ impl Certificates {
             .map_err(|error| unfit(folder, &error))?;
         Ok(Self { server: Arc::new(server), probe: Arc::new(probe) })
     }
-
-    pub fn server(&self) -> Arc<ServerConfig> {
-        self.server.clone()
-    }
-
-    /// For a client of the server's own process, which shows the server's certificate.
-    pub fn probe(&self) -> Arc<ClientConfig> {
-        self.probe.clone()
-    }
 }
 
 /// The authority whose clients are known.
 fn authority(folder: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let path = folder.join(AUTHORITY);
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(&path)? {
+    for certificate in items(&path, NO_CERTIFICATE)? {
         let added = roots.add(certificate);
         added.map_err(|error| broken(&path, &error))?;
     }
@@ -118,10 +112,6 @@ fn items<T: PemObject>(path: &Path, nothing: &str) -> Result<Vec<T>, Certificate
         Ok(_) => Err(broken(path, nothing)),
         Err(error) => Err(broken(path, &error)),
     }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    items(path, "no certificate")
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {

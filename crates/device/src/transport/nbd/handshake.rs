@@ -12,7 +12,7 @@ use crate::transport::socket::{End, Received, Then};
 const MAX_OPTION_BYTES: u32 = 8 << 10;
 
 /// The settings of the transmission, as client and server agreed on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Agreement {
     pub structured: bool,
     /// The client may ask what is allocated.
@@ -51,6 +51,11 @@ enum Step {
     Agreed(u32),
 }
 
+/// Why an option is refused: the type of the answer, and words.
+type Refusal = (u32, &'static str);
+
+const UNKNOWN: Refusal = (reply::ERR_UNKNOWN, "no export has that name");
+
 const ENDS: Step = Step::Follows(Then::Ends(End::Now));
 
 impl Handshake {
@@ -78,16 +83,14 @@ impl Handshake {
                 Some(_) => self.take_option(&bytes[consumed..], out, &exports),
             };
             consumed += used;
-            let (then, namespace) = match step {
+            let (then, agreement) = match step {
                 Step::Goes => continue,
                 Step::Follows(then) => (then, None),
-                Step::Agreed(namespace) => (Then::Wants(1), Some(namespace)),
+                Step::Agreed(namespace) => {
+                    let allocation = self.allocation_of == Some(namespace);
+                    (Then::Wants(1), Some(Agreement { structured: self.structured, allocation, namespace }))
+                }
             };
-            let agreement = namespace.map(|namespace| Agreement {
-                structured: self.structured,
-                allocation: self.allocation_of == Some(namespace),
-                namespace,
-            });
             return (Received { consumed, then }, agreement);
         }
     }
@@ -122,124 +125,98 @@ impl Handshake {
         (whole, self.choose(u32_at(bytes, 8), data, out, exports))
     }
 
-    /// What was agreed in the clear is void, and nothing more may have come: whoever is between the
-    /// client and the drive could have sent it.
-    fn encrypt(&mut self, out: &mut Vec<u8>) -> Step {
-        self.encryption = Encryption::Tls;
-        (self.structured, self.allocation_of) = (false, None);
-        answer(out, option::STARTTLS, reply::ACK, &[]);
-        Step::Follows(Then::Encrypts)
-    }
-
+    /// Carries out an option, and answers it.
     fn choose(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Step {
         let in_the_clear = self.encryption == Encryption::Required;
-        match kind {
-            option::STARTTLS if in_the_clear && data.is_empty() => return self.encrypt(out),
-            option::STARTTLS if self.encryption != Encryption::None => {
-                answer(out, kind, reply::ERR_INVALID, b"malformed, or a second time");
+        let done = match kind {
+            option::STARTTLS if in_the_clear && data.is_empty() => {
+                // What was agreed in the clear is void, and nothing more may have come: whoever is between the
+                // client and the drive could have sent it.
+                (self.encryption, self.structured, self.allocation_of) = (Encryption::Tls, false, None);
+                Ok(Step::Follows(Then::Encrypts))
             }
-            option::EXPORT_NAME if in_the_clear => return ENDS, // there is no way to say no
-            _ if in_the_clear && kind != option::ABORT => {
-                answer(out, kind, reply::ERR_TLS_REQD, b"only with TLS");
+            option::STARTTLS if self.encryption != Encryption::None => {
+                Err((reply::ERR_INVALID, "malformed, or a second time"))
             }
             option::EXPORT_NAME => {
-                let Some(namespace) = exports.find(data) else {
+                let Some(namespace) = exports.find(data).filter(|_| !in_the_clear) else {
                     return ENDS; // there is no way to say no
                 };
-                self.begin_at_once(out, namespace.facts);
+                out.extend(size_and_flags(namespace.facts, self.structured));
+                if self.flags.unwrap_or(0) & hello::NO_ZEROES == 0 {
+                    out.extend_from_slice(&[0; 124]);
+                }
                 return Step::Agreed(namespace.id);
             }
-            option::ABORT => {
-                answer(out, kind, reply::ACK, &[]);
-                return ENDS;
+            option::ABORT => Ok(ENDS),
+            _ if in_the_clear => Err((reply::ERR_TLS_REQD, "only with TLS")),
+            option::GO | option::INFO => self.describe(kind, data, out, exports),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, data, out, exports),
+            option::LIST | option::STRUCTURED_REPLY if !data.is_empty() => {
+                Err((reply::ERR_INVALID, "this option has no data"))
             }
-            option::GO | option::INFO => {
-                let Some(request) = ExportRequest::read(data) else {
-                    answer(out, kind, reply::ERR_INVALID, b"malformed");
-                    return Step::Goes;
-                };
-                let Some(namespace) = exports.find(request.name) else {
-                    answer(out, kind, reply::ERR_UNKNOWN, b"no export has that name");
-                    return Step::Goes;
-                };
-                let name = exports.name_of(namespace.id);
-                self.describe(kind, &request, out, &name, namespace.facts);
-                answer(out, kind, reply::ACK, &[]);
-                if kind == option::GO {
-                    return Step::Agreed(namespace.id);
-                }
-            }
-            option::LIST if data.is_empty() => {
+            option::LIST => {
                 for id in FIRST..=exports.drive.namespace_count() {
                     let name = exports.name_of(id);
                     let length = (name.len() as u32).to_be_bytes();
-                    let named = [&length, name.as_bytes()].concat();
-                    answer(out, kind, reply::SERVER, &named);
+                    answer(out, kind, reply::SERVER, &[&length, name.as_bytes()].concat());
                 }
-                answer(out, kind, reply::ACK, &[]);
+                Ok(Step::Goes)
             }
-            option::STRUCTURED_REPLY if data.is_empty() => {
+            option::STRUCTURED_REPLY => {
                 self.structured = true;
-                answer(out, kind, reply::ACK, &[]);
+                Ok(Step::Goes)
             }
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
-                self.contexts(kind, data, out, exports);
-            }
-            option::LIST | option::STRUCTURED_REPLY => {
-                answer(out, kind, reply::ERR_INVALID, b"this option has no data");
-            }
-            _ => answer(out, kind, reply::ERR_UNSUP, &[]),
-        }
-        Step::Goes
+            _ => Err((reply::ERR_UNSUP, "")),
+        };
+        let (result, words) = done.as_ref().err().copied().unwrap_or((reply::ACK, ""));
+        answer(out, kind, result, words.as_bytes());
+        done.unwrap_or(Step::Goes)
     }
 
     /// Lists the contexts that a client asks for, or sets them: there is one at most.
-    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) {
+    fn contexts(&mut self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Result<Step, Refusal> {
         let sets = kind == option::SET_META_CONTEXT;
         if sets {
             self.allocation_of = None; // each such option replaces what was set before
         }
-        let Some(asked) = Contexts::read(data).filter(|_| self.structured) else {
-            return answer(out, kind, reply::ERR_INVALID, b"malformed, or too early");
-        };
-        let Some(namespace) = exports.find(asked.export) else {
-            return answer(out, kind, reply::ERR_UNKNOWN, b"no export has that name");
-        };
-        let lists_all = !sets && asked.queries.is_empty();
-        if lists_all
-            || asked.queries.iter().any(|&query| query == allocation::NAME || (!sets && query == allocation::FAMILY))
-        {
+        let asked = contexts(data).filter(|_| self.structured);
+        let (export, queries) = asked.ok_or((reply::ERR_INVALID, "malformed, or too early"))?;
+        let namespace = exports.find(export).ok_or(UNKNOWN)?;
+        let is_of_it = |query: &&[u8]| *query == allocation::NAME || !sets && *query == allocation::FAMILY;
+        if !sets && queries.is_empty() || queries.iter().any(is_of_it) {
             if sets {
                 self.allocation_of = Some(namespace.id);
             }
             let id = allocation::ID.to_be_bytes();
-            let named = [&id[..], allocation::NAME].concat();
-            answer(out, kind, reply::META_CONTEXT, &named);
+            answer(out, kind, reply::META_CONTEXT, &[&id[..], allocation::NAME].concat());
         }
-        answer(out, kind, reply::ACK, &[]);
+        Ok(Step::Goes)
     }
 
-    fn begin_at_once(&self, out: &mut Vec<u8>, facts: &DriveInfo) {
-        out.extend_from_slice(&facts.size_bytes.to_be_bytes());
-        out.extend_from_slice(&transmission_flags(facts, self.structured).to_be_bytes());
-        if self.flags.unwrap_or(0) & hello::NO_ZEROES == 0 {
-            out.extend_from_slice(&[0; 124]);
+    /// Describes the export that a client names, which begins the transmission if it is to go. Behind the name comes which
+    /// information is asked for.
+    fn describe(&self, kind: u32, data: &[u8], out: &mut Vec<u8>, exports: &Exports<'_>) -> Result<Step, Refusal> {
+        let malformed = (reply::ERR_INVALID, "malformed");
+        let (name, rest) = word(data).ok_or(malformed)?;
+        let infos = rest.get(2..).filter(|infos| infos.len() == 2 * usize::from(u16_at(rest, 0)));
+        let infos = infos.ok_or(malformed)?;
+        let asks_for = |kind: u16| infos.chunks_exact(2).any(|info| u16_at(info, 0) == kind);
+        let Namespace { id, facts, .. } = exports.find(name).ok_or(UNKNOWN)?;
+        let mut inform = |subject: u16, data: &[u8]| {
+            answer(out, kind, reply::INFO, &[&subject.to_be_bytes(), data].concat());
+        };
+        inform(info::EXPORT, &size_and_flags(facts, self.structured));
+        if asks_for(info::NAME) {
+            inform(info::NAME, exports.name_of(id).as_bytes());
         }
-    }
-
-    fn describe(&self, kind: u32, request: &ExportRequest<'_>, out: &mut Vec<u8>, name: &str, facts: &DriveInfo) {
-        let size = facts.size_bytes.to_be_bytes();
-        let flags = transmission_flags(facts, self.structured).to_be_bytes();
-        inform(out, kind, info::EXPORT, &[&size[..], &flags].concat());
-        if request.asks_for(info::NAME) {
-            inform(out, kind, info::NAME, name.as_bytes());
-        }
-        if request.asks_for(info::DESCRIPTION) {
-            inform(out, kind, info::DESCRIPTION, facts.model.as_bytes());
+        if asks_for(info::DESCRIPTION) {
+            inform(info::DESCRIPTION, facts.model.as_bytes());
         }
         // Clients that do not ask need it, too: nothing less than a block is served.
         let sizes = [facts.block_bytes, facts.preferred_bytes, MAX_PAYLOAD_BYTES].map(u32::to_be_bytes);
-        inform(out, kind, info::BLOCK_SIZE, &sizes.concat());
+        inform(info::BLOCK_SIZE, &sizes.concat());
+        Ok(if kind == option::GO { Step::Agreed(id) } else { Step::Goes })
     }
 }
 
@@ -269,43 +246,18 @@ impl<'a> Exports<'a> {
     }
 }
 
-/// Data of `GO` and `INFO`: the name of an export, and which information is asked for.
-struct ExportRequest<'a> {
-    name: &'a [u8],
-    infos: &'a [u8],
-}
-
-impl<'a> ExportRequest<'a> {
-    fn read(data: &'a [u8]) -> Option<Self> {
-        let (name, rest) = word(data)?;
-        let infos = rest.get(2..)?;
-        (infos.len() == 2 * usize::from(u16_at(rest, 0))).then_some(Self { name, infos })
-    }
-
-    fn asks_for(&self, kind: u16) -> bool {
-        self.infos.chunks_exact(2).any(|info| u16_at(info, 0) == kind)
-    }
-}
-
 /// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`: an export, and names of contexts.
-struct Contexts<'a> {
-    export: &'a [u8],
-    queries: Vec<&'a [u8]>,
-}
-
-impl<'a> Contexts<'a> {
-    fn read(data: &'a [u8]) -> Option<Self> {
-        let (export, rest) = word(data)?;
-        let count = u32_at(rest.get(..4)?, 0);
-        let mut rest = &rest[4..];
-        let mut queries = Vec::new(); // as many as the data hold, whatever the number is
-        for _ in 0..count {
-            let (query, after) = word(rest)?;
-            queries.push(query);
-            rest = after;
-        }
-        rest.is_empty().then_some(Self { export, queries })
+fn contexts(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    let (export, rest) = word(data)?;
+    let count = u32_at(rest.get(..4)?, 0);
+    let mut rest = &rest[4..];
+    let mut queries = Vec::new(); // as many as the data hold, whatever the number is
+    for _ in 0..count {
+        let (query, after) = word(rest)?;
+        queries.push(query);
+        rest = after;
     }
+    rest.is_empty().then_some((export, queries))
 }
 
 /// Bytes behind their length, and what follows them.
@@ -322,13 +274,9 @@ fn answer(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-fn inform(out: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
-    answer(out, option, reply::INFO, &[&kind.to_be_bytes(), data].concat());
-}
-
-/// The capabilities of the drive. Any connection's flush covers what was answered on all of them, because there
+/// The size of an export, and the capabilities of the drive. Any connection's flush covers what was answered on all of them, because there
 /// is one drive behind them: so several connections are welcome.
-fn transmission_flags(facts: &DriveInfo, structured: bool) -> u16 {
+fn size_and_flags(facts: &DriveInfo, structured: bool) -> Vec<u8> {
     let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::MULTI_CONN | can::CACHE;
     if facts.read_only {
         flags |= can::READ_ONLY;
@@ -338,5 +286,5 @@ fn transmission_flags(facts: &DriveInfo, structured: bool) -> u16 {
     if structured {
         flags |= can::DF;
     }
-    flags
+    [&facts.size_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat()
 }

@@ -9,7 +9,6 @@ mod handshake;
 mod session;
 pub(crate) mod wire;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,25 +61,10 @@ pub struct Nbd {
 /// One connection.
 #[derive(Debug)]
 pub struct NbdSession {
-    transport: u32,
-    queue: u32,
     opened: Instant,
-    phase: Phase,
-}
-
-#[derive(Debug)]
-enum Phase {
-    Negotiates(Handshake),
-    Transmits(Transmission),
-}
-
-impl NbdSession {
-    fn transmission(&mut self) -> Option<&mut Transmission> {
-        match &mut self.phase {
-            Phase::Transmits(transmission) => Some(transmission),
-            Phase::Negotiates(_) => None,
-        }
-    }
+    /// Until the transmission begins.
+    handshake: Option<Handshake>,
+    transmission: Transmission,
 }
 
 impl Nbd {
@@ -99,16 +83,13 @@ impl Protocol for Nbd {
     fn address(&self, at: &Endpoint) -> String {
         let scheme = if self.export.certificates.is_some() { "nbds" } else { "nbd" };
         match at {
-            Endpoint::Unix(path) => {
-                let path = escaped(&path.to_string_lossy());
-                format!("{scheme}+unix:///?socket={path}")
-            }
+            Endpoint::Unix(path) => format!("{scheme}+unix:///?socket={}", escaped(&path.to_string_lossy())),
             Endpoint::Tcp(address) => format!("{scheme}://{address}"),
         }
     }
 
     fn tls(&self) -> Option<Arc<ServerConfig>> {
-        self.export.certificates.as_ref().map(Certificates::server)
+        self.export.certificates.as_ref().map(|certificates| certificates.server.clone())
     }
 
     fn open(
@@ -119,12 +100,10 @@ impl Protocol for Nbd {
         _memory: &SharedMemory,
         out: &mut Vec<u8>,
     ) -> NbdSession {
-        let encryption = match self.export.certificates {
-            Some(_) => Encryption::Required,
-            None => Encryption::None,
-        };
-        let phase = Phase::Negotiates(Handshake::new(encryption, out));
-        NbdSession { transport, queue, opened: now, phase }
+        let encrypts = self.export.certificates.is_some();
+        let encryption = if encrypts { Encryption::Required } else { Encryption::None };
+        let handshake = Some(Handshake::new(encryption, out));
+        NbdSession { opened: now, handshake, transmission: Transmission::new(transport, queue) }
     }
 
     fn received(
@@ -134,16 +113,14 @@ impl Protocol for Nbd {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Received {
+        let NbdSession { handshake, transmission, .. } = session;
         let mut negotiated = 0;
-        if let Phase::Negotiates(handshake) = &mut session.phase {
-            let (received, agreement) = handshake.received(bytes, out, &self.export.name, drive);
+        if let Some(negotiates) = handshake {
+            let (received, agreement) = negotiates.received(bytes, out, &self.export.name, drive);
             let Some(agreement) = agreement else { return received };
-            negotiated = received.consumed;
-            session.phase = Phase::Transmits(Transmission::new(session.transport, session.queue, agreement));
+            (negotiated, transmission.agreement, *handshake) = (received.consumed, agreement, None);
         }
-        let transmission = session.transmission();
-        let namespace = transmission.as_ref().and_then(|of| NamespaceDrive::new(drive, of.namespace()));
-        let (Some(transmission), Some(mut namespace)) = (transmission, namespace) else {
+        let Some(mut namespace) = NamespaceDrive::new(drive, transmission.agreement.namespace) else {
             return Received { consumed: negotiated, then: Then::Ends(End::Now) }; // it was there when it was agreed on
         };
         let received = transmission.received(&bytes[negotiated..], out, &mut namespace);
@@ -151,31 +128,24 @@ impl Protocol for Nbd {
     }
 
     fn answer(&mut self, session: &mut NbdSession, answer: Answer, out: &mut Output, drive: &dyn Drive) {
-        if let Some(transmission) = session.transmission() {
-            transmission.answer(answer, out, drive);
-        }
+        session.transmission.answer(answer, out, drive);
     }
 
     fn dropped(&mut self, session: &mut NbdSession, answer: Answer) {
-        if let Some(transmission) = session.transmission() {
-            transmission.dropped(answer);
-        }
+        session.transmission.dropped(answer);
     }
 
     fn in_flight(&self, session: &NbdSession) -> usize {
-        match &session.phase {
-            Phase::Transmits(transmission) => transmission.in_flight(),
-            Phase::Negotiates(_) => 0,
-        }
+        session.transmission.in_flight
     }
 
     fn tick(&mut self, session: &mut NbdSession, now: Instant, _out: &mut Vec<u8>, _drive: &dyn Drive) -> Option<End> {
         let late = now.duration_since(session.opened) > HANDSHAKE_TIME;
-        (late && matches!(session.phase, Phase::Negotiates(_))).then_some(End::Now)
+        (late && session.handshake.is_some()).then_some(End::Now)
     }
 
-    fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
-        let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(Certificates::probe));
+    fn probe(&self, at: &Endpoint) -> Option<Probe> {
+        let (at, tls) = (at.clone(), self.export.certificates.as_ref().map(|of| of.probe.clone()));
         Some(Box::new(move |for_ms: u64, slow: bool| {
             overhead(&mut Client::connect_with(&at, "", true, Waiting::of_most(slow), tls.clone())?, for_ms)
         }))
@@ -184,14 +154,7 @@ impl Protocol for Nbd {
 
 /// A path as a URI's query holds it (RFC 3986, section 3.4).
 fn escaped(path: &str) -> String {
-    let mut escaped = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
-            escaped.push(byte.into());
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    let escape = |byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    path.bytes().map(escape).collect()
 }

@@ -25,36 +25,23 @@ const MAX_EXTENTS: usize = 1024;
 pub struct Transmission {
     transport: u32,
     queue: u32,
-    agreement: Agreement,
-    in_flight: usize,
+    pub agreement: Agreement,
+    /// Commands that the drive has.
+    pub in_flight: usize,
     reading_bytes: u64,
 }
 
-/// The outcome of a request before the drive sees it.
+/// What a request asks for.
 enum Meaning {
     /// A command for the drive, and whether it is to be durable (FUA).
     Command(Op, bool),
-    /// Nothing is left to do.
-    Done,
-    /// A question about allocation, which is answered at once.
+    /// What is allocated, which is answered at once.
     Extents,
-    Refused(u32),
 }
 
 impl Transmission {
-    /// For a client that agreed on this.
-    pub fn new(transport: u32, queue: u32, agreement: Agreement) -> Self {
-        Self { transport, queue, agreement, in_flight: 0, reading_bytes: 0 }
-    }
-
-    /// The namespace that it reads and writes.
-    pub fn namespace(&self) -> u32 {
-        self.agreement.namespace
-    }
-
-    /// Commands that the drive has.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
+    pub fn new(transport: u32, queue: u32) -> Self {
+        Self { transport, queue, agreement: Agreement::default(), in_flight: 0, reading_bytes: 0 }
     }
 
     /// Takes requests. The drive is the namespace.
@@ -97,7 +84,7 @@ impl Transmission {
 
     fn submit(&mut self, request: &Request, data: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) {
         match meaning(request, self.agreement, drive.facts()) {
-            Meaning::Command(op, fua) => {
+            Ok(Meaning::Command(op, fua)) => {
                 self.in_flight += 1;
                 if op == Op::Read {
                     self.reading_bytes += u64::from(request.length_bytes);
@@ -112,9 +99,8 @@ impl Transmission {
                 };
                 drive.submit(command, data);
             }
-            Meaning::Done => self.reply(request.kind, request.cookie, 0, out),
-            Meaning::Extents => extents(request, out, drive),
-            Meaning::Refused(code) => self.reply(request.kind, request.cookie, code, out),
+            Ok(Meaning::Extents) => extents(request, out, drive),
+            Err(code) => self.reply(request.kind, request.cookie, code, out),
         }
     }
 
@@ -201,7 +187,8 @@ fn begin_chunk(out: &mut Vec<u8>, kind: u16, cookie: u64, length: u32) {
     out.extend_from_slice(&bytes);
 }
 
-fn meaning(request: &Request, agreement: Agreement, facts: &DriveInfo) -> Meaning {
+/// What a request asks for, or the code of its reply at once: 0 if nothing is left to do.
+fn meaning(request: &Request, agreement: Agreement, facts: &DriveInfo) -> Result<Meaning, u32> {
     let (op, flags) = match request.kind {
         command::READ if agreement.structured => (Op::Read, flag::DF),
         command::READ | command::CACHE => (Op::Read, 0),
@@ -210,51 +197,52 @@ fn meaning(request: &Request, agreement: Agreement, facts: &DriveInfo) -> Meanin
         command::FLUSH => (Op::Flush, 0),
         command::TRIM => (Op::Trim, 0),
         command::WRITE_ZEROES => (Op::WriteZeroes, flag::NO_HOLE | flag::FAST_ZERO),
-        _ => return Meaning::Refused(error::INVALID),
+        _ => return Err(error::INVALID),
     };
     // FUA is allowed on everything, and without meaning where nothing is written.
     if request.flags & !(flags | flag::FUA) != 0 {
-        return Meaning::Refused(error::INVALID);
+        return Err(error::INVALID);
     }
     if op == Op::Flush {
-        return Meaning::Command(op, false);
+        return Ok(Meaning::Command(op, false));
     }
     if facts.read_only && op != Op::Read {
-        return Meaning::Refused(error::PERM);
+        return Err(error::PERM);
     }
-    if let Some(code) = misplaced(request, op, facts) {
-        return Meaning::Refused(code);
-    }
+    check_place(request, op, facts)?;
     let fua = request.flags & flag::FUA != 0 && op != Op::Read;
     match op {
-        _ if request.kind == command::BLOCK_STATUS => match request.length_bytes {
-            0 => Meaning::Refused(error::INVALID),
-            _ => Meaning::Extents,
-        },
-        _ if request.length_bytes == 0 || request.kind == command::CACHE => Meaning::Done,
+        _ if request.kind == command::BLOCK_STATUS => {
+            if request.length_bytes == 0 {
+                Err(error::INVALID)
+            } else {
+                Ok(Meaning::Extents)
+            }
+        }
+        _ if request.length_bytes == 0 || request.kind == command::CACHE => Err(0),
         // Zeroes are written as data is, so only leaving them out is faster than a write.
         Op::WriteZeroes if request.flags & flag::FAST_ZERO != 0 => match request.flags & flag::NO_HOLE {
-            0 => Meaning::Command(Op::Trim, fua),
-            _ => Meaning::Refused(error::NOT_SUPPORTED),
+            0 => Ok(Meaning::Command(Op::Trim, fua)),
+            _ => Err(error::NOT_SUPPORTED),
         },
-        op => Meaning::Command(op, fua),
+        op => Ok(Meaning::Command(op, fua)),
     }
 }
 
-/// The error of a request that does not lie on whole blocks within the drive.
-fn misplaced(request: &Request, op: Op, facts: &DriveInfo) -> Option<u32> {
+/// Refuses a request that does not lie on whole blocks within the drive.
+fn check_place(request: &Request, op: Op, facts: &DriveInfo) -> Result<(), u32> {
     let length = u64::from(request.length_bytes);
     let end = request.offset_bytes.checked_add(length);
     if end.is_none_or(|end| end > facts.size_bytes) {
         // The document's choice of errors.
-        return Some(if matches!(op, Op::Write | Op::WriteZeroes) { error::NO_SPACE } else { error::INVALID });
+        return Err(if matches!(op, Op::Write | Op::WriteZeroes) { error::NO_SPACE } else { error::INVALID });
     }
     let block = u64::from(facts.block_bytes.max(1));
     if request.offset_bytes % block != 0 || length % block != 0 {
-        return Some(error::INVALID);
+        return Err(error::INVALID);
     }
     let too_long = request.kind == command::READ && request.length_bytes > MAX_PAYLOAD_BYTES;
-    too_long.then_some(error::OVERFLOW)
+    if too_long { Err(error::OVERFLOW) } else { Ok(()) }
 }
 
 fn code_of(status: Status, op: Op) -> u32 {

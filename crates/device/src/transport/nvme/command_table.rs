@@ -2,6 +2,8 @@
 //!
 //! Deliberately absent: what commands mean, which is in `queue` and `io`.
 
+use slab::Slab;
+
 use super::entry::{Completion, Submission};
 use super::status::{self, Status};
 use crate::command::{Answer, Command, Drive, Op, Tag};
@@ -41,60 +43,30 @@ struct Pending {
 }
 
 /// The commands of one queue that are not complete.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CommandTable {
     /// The number of the queue; 0 for the admin queue.
     pub id: u16,
-    entries: u16,
-    pub(super) transport: u32,
+    pub entries: u16,
+    pub transport: u32,
     /// The number of the queue in tags.
     tag: u32,
-    head: u16,
+    /// How far the queue was read.
+    pub head: u16,
     /// Commands that take an entry: all but held event requests.
-    pub(super) outstanding: usize,
-    in_flight: usize,
+    pub outstanding: usize,
+    /// Requests that the drive has.
+    pub in_flight: usize,
     reading_bytes: u64,
     /// For each identifier its place among the pending commands, plus one; 0 if it is free.
     places: Vec<u16>,
-    pending: Vec<Option<Pending>>,
-    free: Vec<u16>,
+    pending: Slab<Pending>,
 }
 
 impl CommandTable {
     /// The table of queue `id`. Tags of its commands carry the transport's number and `tag`.
     pub fn new(transport: u32, tag: u32, id: u16, entries: u16) -> Self {
-        Self {
-            id,
-            entries: entries.max(1),
-            transport,
-            tag,
-            head: 0,
-            outstanding: 0,
-            in_flight: 0,
-            reading_bytes: 0,
-            places: vec![0; 1 << 16],
-            pending: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
-    pub fn entries(&self) -> u16 {
-        self.entries
-    }
-
-    /// How far the queue was read.
-    pub fn head(&self) -> u16 {
-        self.head
-    }
-
-    /// Requests that the drive has.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    /// Commands that take an entry.
-    pub fn outstanding(&self) -> usize {
-        self.outstanding
+        Self { id, entries: entries.max(1), transport, tag, places: vec![0; 1 << 16], ..Self::default() }
     }
 
     /// Whether the drive has so much to do for it that further commands have to wait.
@@ -109,19 +81,10 @@ impl CommandTable {
         if *place_of != 0 {
             return Err(status::ID_CONFLICT);
         }
-        let place = self.free.pop().unwrap_or(self.pending.len() as u16);
-        if usize::from(place) == self.pending.len() {
-            self.pending.push(None);
-        }
-        self.pending[usize::from(place)] = Some(Pending { command, requests: 0, status: status::SUCCESS });
-        *place_of = place + 1;
+        let place = self.pending.insert(Pending { command, requests: 0, status: status::SUCCESS });
+        *place_of = place as u16 + 1;
         self.outstanding += 1;
         Ok(())
-    }
-
-    /// An event request gives its entry back, and keeps its identifier.
-    pub(super) fn hold(&mut self) {
-        self.outstanding -= 1;
     }
 
     /// Frees the identifiers of held event requests that are not going to be completed.
@@ -134,15 +97,14 @@ impl CommandTable {
 
     fn pending(&mut self, id: u16) -> Option<&mut Pending> {
         let place = self.places[usize::from(id)].checked_sub(1)?;
-        self.pending[usize::from(place)].as_mut()
+        self.pending.get_mut(place.into())
     }
 
     /// A command is about to be completed.
     pub(super) fn end(&mut self, id: u16) -> Option<Submission> {
         let place = std::mem::take(&mut self.places[usize::from(id)]).checked_sub(1)?;
-        self.free.push(place);
         self.outstanding = self.outstanding.saturating_sub(1);
-        Some(self.pending[usize::from(place)].take()?.command)
+        Some(self.pending.try_remove(place.into())?.command)
     }
 
     /// Gives a request of a command to the drive.
@@ -190,7 +152,7 @@ impl CommandTable {
 
     /// Aborts all that the drive has of it.
     pub fn abort_all(&self, drive: &mut dyn Drive) {
-        for pending in self.pending.iter().flatten().filter(|pending| pending.requests > 0) {
+        for (_, pending) in self.pending.iter().filter(|(_, pending)| pending.requests > 0) {
             let command = pending.command.id().into();
             drive.abort(Tag { transport: self.transport, queue: self.tag, command });
         }

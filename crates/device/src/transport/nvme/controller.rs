@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::entry::Submission;
+use super::entry::{Submission, page};
 use super::events::{Events, warnings};
-use super::features::{Features, NAMESPACE_NOTICES, ZONE_NOTICES};
+use super::features::Features;
 use super::status::Status;
 use crate::command::Drive;
 
-/// Entries of the error log.
+/// Entries of the error log, and bytes of each.
 pub const ERROR_ENTRIES: usize = 16;
+pub const ERROR_BYTES: usize = 64;
 
 /// How much later than agreed a host may be heard: a machine that was stopped for a moment is alive.
 const GRACE: Duration = Duration::from_secs(1);
@@ -33,6 +34,9 @@ const READY_TIME: u64 = 10;
 /// All command sets that the controller has: a value of a configuration's field CSS.
 const ALL_COMMAND_SETS: u32 = 0b110;
 
+/// Configuration bits for larger pages, and for another arbitration than round robin.
+const PAGES_AND_ARBITRATION: u32 = (15 << 7) | (7 << 11);
+
 /// Configuration bit: the host enables the controller.
 pub const ENABLE: u32 = 1;
 /// State bit: the controller is ready.
@@ -47,19 +51,6 @@ const NORMAL_SHUTDOWN: u32 = 1;
 pub struct Host {
     pub name: Vec<u8>,
     pub id: [u8; 16],
-}
-
-/// One line of the error log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoggedError {
-    /// The number of the error among all errors of the controller.
-    pub count: u64,
-    pub queue: u16,
-    pub command: u16,
-    pub status: Status,
-    /// The first block of it.
-    pub block: u64,
-    pub namespace: u32,
 }
 
 #[derive(Debug)]
@@ -77,12 +68,13 @@ pub struct Controller {
     /// Bits of CAP for command sets in addition to the NVM command set.
     pub command_sets: u64,
     pub events: Events,
-    /// The latest errors, newest first.
-    pub errors: VecDeque<LoggedError>,
+    /// The latest errors as their log has them, newest first.
+    pub errors: VecDeque<Vec<u8>>,
     pub error_count: u64,
     configuration: u32,
     state: u32,
-    heard: bool,
+    /// The host gave a sign of life.
+    pub heard: bool,
     heard_at: Option<Instant>,
 }
 
@@ -93,7 +85,7 @@ impl Controller {
             id,
             discovers,
             host,
-            features: Features::new(keep_alive_ms),
+            features: Features::new(keep_alive_ms, queues),
             queues: vec![None; usize::from(queues) + 1],
             connections: 0,
             is_over: false,
@@ -149,7 +141,8 @@ impl Controller {
         if before & ENABLE != 0 && to & ENABLE == 0 {
             // A reset: features and held events begin anew; shutdown stays complete until then.
             self.state = 0;
-            self.features = Features::new(self.features.keep_alive_ms);
+            let queues = self.queues.len() as u16 - 1;
+            self.features = Features::new(self.features.keep_alive_ms, queues);
             self.events.reset();
         }
         let (before, notifies) = ((before >> 14) & 3, (to >> 14) & 3);
@@ -164,14 +157,9 @@ impl Controller {
 
     /// Looks whether there is anything to tell the host of the drive.
     pub fn look(&mut self, drive: &dyn Drive) {
-        if self.discovers {
-            return;
-        }
-        let (wanted, warnings) = (self.features.event_configuration, self.warnings(drive));
-        let wants_namespaces = wanted & NAMESPACE_NOTICES != 0;
-        self.events.look(drive.facts().read_only, warnings, wants_namespaces, wanted as u8);
-        if let Some(zones) = drive.zones() {
-            self.events.look_at_zones(zones.changed().len(), wanted & ZONE_NOTICES != 0);
+        if !self.discovers {
+            let warnings = self.warnings(drive);
+            self.events.look(drive, warnings, self.features.event_configuration);
         }
     }
 
@@ -187,11 +175,6 @@ impl Controller {
         }
     }
 
-    /// The host gave a sign of life.
-    pub fn hear(&mut self) {
-        self.heard = true;
-    }
-
     /// Whether the host was silent for longer than agreed.
     pub fn is_silent(&mut self, now: Instant) -> bool {
         if std::mem::take(&mut self.heard) {
@@ -205,14 +188,16 @@ impl Controller {
     /// Keeps an error of a queue's command for the log, under the next number.
     pub fn log(&mut self, queue: u16, command: &Submission, status: Status) {
         self.error_count += 1;
-        self.errors.push_front(LoggedError {
-            count: self.error_count,
-            queue,
-            command: command.id(),
-            status,
-            block: if queue > 0 { command.double_word(10) } else { 0 },
-            namespace: command.namespace(),
-        });
+        let block = if queue > 0 { command.double_word(10) } else { 0 };
+        self.errors.push_front(page::<ERROR_BYTES>(&[
+            (0, &self.error_count.to_le_bytes()),
+            (8, &queue.to_le_bytes()),
+            (10, &command.id().to_le_bytes()),
+            (12, &(status.0 << 1).to_le_bytes()),
+            (14, &[0xff; 2]), // no one parameter is to blame
+            (16, &block.to_le_bytes()),
+            (24, &command.namespace().to_le_bytes()),
+        ]));
         self.errors.truncate(ERROR_ENTRIES);
     }
 }
@@ -220,11 +205,10 @@ impl Controller {
 /// Whether a configuration is one that there is: the NVM command set, or all that there are, pages of 4 KiB, round robin,
 /// entries of 64 and 16 bytes (or not said, as some hosts do).
 fn is_possible(configuration: u32, has_others: bool) -> bool {
-    let (sets, pages, arbitration) = ((configuration >> 4) & 7, (configuration >> 7) & 15, (configuration >> 11) & 7);
+    let sets = (configuration >> 4) & 7;
     let (submissions, completions) = ((configuration >> 16) & 15, (configuration >> 20) & 15);
-    (sets == 0 || (has_others && sets == ALL_COMMAND_SETS))
-        && pages == 0
-        && arbitration == 0
+    (sets == 0 || has_others && sets == ALL_COMMAND_SETS)
+        && configuration & PAGES_AND_ARBITRATION == 0
         && matches!(submissions, 0 | 6)
         && matches!(completions, 0 | 4)
 }

@@ -1,6 +1,7 @@
 //! Submission and completion queue entries, and the little-endian numbers in them.
 
 use super::status::{self, Status};
+use crate::command::DriveInfo;
 
 /// A number at the place `at`, or 0 beyond the end.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -148,32 +149,43 @@ impl Completion {
     }
 }
 
-/// The immediate outcome of a command.
+/// The immediate outcome of a command that is not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The command is complete, with a result.
     Done(u64),
     /// The command is complete, and gives data to the host.
     Data(Vec<u8>),
-    /// The command is refused, with a result.
-    Refused(Status, u64),
     /// The command completes when the drive has answered its requests, or when an event happens.
     Later,
 }
 
-impl From<Status> for Outcome {
-    fn from(status: Status) -> Self {
-        Outcome::Refused(status, 0)
+/// Where blocks of a namespace lie within it: first byte and number of bytes.
+pub fn placed(first: u64, blocks: u64, facts: &DriveInfo) -> Result<(u64, u64), Status> {
+    let block = u64::from(facts.block_bytes.max(1));
+    let end = first.checked_add(blocks).ok_or(status::LBA_OUT_OF_RANGE)?;
+    if end > facts.size_bytes / block {
+        return Err(status::LBA_OUT_OF_RANGE);
     }
+    Ok((first * block, blocks * block))
 }
 
 pub const IDENTIFY_BYTES: usize = 4096;
 
-/// A page of Identify with some fields in it, each at its place.
-pub fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
-    let mut page = vec![0; IDENTIFY_BYTES];
+/// A page of this length with some fields in it, each at its place.
+pub fn page<const N: usize>(fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut page = vec![0; N];
     for (at, bytes) in fields {
         page[*at..*at + bytes.len()].copy_from_slice(bytes);
     }
     page
+}
+
+/// A field of text: padded with spaces, and cut.
+pub fn padded<const N: usize>(text: &str) -> [u8; N] {
+    let mut field = [b' '; N];
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = if (0x20..0x7f).contains(&from) { from } else { b'?' };
+    }
+    field
 }

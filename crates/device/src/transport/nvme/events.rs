@@ -4,17 +4,25 @@
 
 use std::collections::VecDeque;
 
-use crate::command::Trouble;
+use crate::command::{Drive, Trouble};
 
 /// Requests that are held, at most.
 pub const MAX_REQUESTS: usize = 4;
 
-/// A notice that a namespace changed, with the log page that says which (figures 145 and 148).
-const NAMESPACE_CHANGED: u64 = (0x04 << 16) | 2;
-/// A notice that zones changed by themselves, with the log page that says which.
-const ZONES_CHANGED: u64 = (0xbf << 16) | (0xef << 8) | 2;
-/// The health log warns, of what bits 8 to 15 say (figures 145 and 147).
-const HEALTH: u64 = (0x02 << 16) | 1;
+/// Bits of the event configuration: what the host wants to know of. The lowest eight are the critical warnings of the
+/// health log.
+const NAMESPACE_NOTICES: u32 = 1 << 8;
+const ZONE_NOTICES: u32 = 1 << 27;
+
+/// The notices of a controller, in the order in which they are told: the health log warns, of what bits 8 to 15 say; a
+/// namespace changed; zones changed by themselves (figures 145, 147 and 148).
+const NOTICES: [u64; 3] = [1, 2, (0xef << 8) | 2];
+const OF_HEALTH: usize = 0;
+const OF_NAMESPACE: usize = 1;
+const OF_ZONES: usize = 2;
+
+/// The log pages that say which.
+const LOGS: [u8; 3] = [0x02, 0x04, 0xbf];
 
 /// Critical warnings of the health log (figure 207).
 mod warning {
@@ -32,14 +40,13 @@ pub fn warnings(trouble: Trouble, temperature: bool) -> u8 {
         | of(temperature, warning::TEMPERATURE)
 }
 
-/// The event of new warnings: reliability, temperature, or spare.
-fn event_of(warnings: u8) -> u64 {
-    let information = match warnings {
+/// What new warnings are of: reliability, temperature, or spare.
+fn information(warnings: u8) -> u64 {
+    match warnings {
         _ if warnings & (warning::UNRELIABLE | warning::READ_ONLY) != 0 => 0,
         _ if warnings & warning::TEMPERATURE != 0 => 1,
         _ => 2,
-    };
-    HEALTH | (information << 8)
+    }
 }
 
 /// An event of one type: told once, and again only when the host has read its log page.
@@ -53,12 +60,6 @@ impl Notice {
     fn raise(&mut self, wanted: bool) {
         self.due |= wanted && !self.told;
     }
-
-    fn take(&mut self) -> bool {
-        let due = std::mem::take(&mut self.due);
-        self.told |= due;
-        due
-    }
 }
 
 /// Events, and the host's requests for them.
@@ -68,96 +69,65 @@ pub struct Events {
     pub requests: VecDeque<u16>,
     /// Requests that a reset dropped; their identifiers are free again.
     pub dropped: Vec<u16>,
-    namespace: Notice,
-    health: Notice,
-    zones: Notice,
+    notices: [Notice; 3],
     /// Changes of zones that the host has read, and that there were when they were looked at.
-    zones_read: usize,
+    pub zones_read: usize,
     zones_seen: usize,
     /// The namespace changed since the host read the log.
-    changed: bool,
+    pub namespace_changed: bool,
     /// Whether the drive refused writes, and what it warned of, when it was looked at last.
     read_only: Option<bool>,
     warnings: u8,
-    /// The event of the latest of them.
-    event: u64,
+    /// What the latest of them is of.
+    information: u64,
 }
 
 impl Events {
-    /// Looks at the drive. Of what is new the host is told what it wants to be: changed namespaces, and these warnings.
-    pub fn look(&mut self, read_only: bool, warnings: u8, wants_namespaces: bool, wants: u8) {
+    /// Looks at the drive, and at what it warns of. Of what is new the host is told what its event configuration wants.
+    pub fn look(&mut self, drive: &dyn Drive, warnings: u8, wanted: u32) {
+        let read_only = drive.facts().read_only;
         let before = self.read_only.replace(read_only);
         if before.is_some_and(|before| before != read_only) {
-            self.changed = true;
-            self.namespace.raise(wants_namespaces);
+            self.namespace_changed = true;
+            self.notices[OF_NAMESPACE].raise(wanted & NAMESPACE_NOTICES != 0);
         }
-        let new = warnings & wants & !self.warnings;
-        if new != 0 && !self.health.due && !self.health.told {
-            self.health.raise(true);
-            self.event = event_of(new);
+        let new = warnings & wanted as u8 & !self.warnings;
+        let health = &mut self.notices[OF_HEALTH];
+        if new != 0 && !health.due && !health.told {
+            health.due = true;
+            self.information = information(new);
         }
         self.warnings = (self.warnings | new) & warnings;
-    }
-
-    /// Looks at the zones: how many changed by themselves since the drive was started.
-    pub fn look_at_zones(&mut self, changes: usize, wanted: bool) {
+        let changes = drive.zones().map_or(0, |zones| zones.changed().len());
         if changes > std::mem::replace(&mut self.zones_seen, changes) {
-            self.zones.raise(wanted);
+            self.notices[OF_ZONES].raise(wanted & ZONE_NOTICES != 0);
         }
     }
 
-    /// Changes of zones that the host has read.
-    pub fn zones_read(&self) -> usize {
-        self.zones_read
-    }
-
-    /// The host read the log of changed zones, up to this number of changes.
-    pub fn read_zones(&mut self, changes: usize) {
-        (self.zones, self.zones_read) = (Notice::default(), changes);
-    }
-
-    /// Whether a request with this number is held. SPDK's host reuses such a number for property commands
-    /// when it shuts down, and expects answers to them.
-    pub fn holds(&self, id: u16) -> bool {
-        self.requests.contains(&id)
+    /// The host read a log, when so many zones had changed by themselves.
+    pub fn read(&mut self, log: u8, zones: usize) {
+        let Some(at) = LOGS.iter().position(|&of| of == log) else {
+            return;
+        };
+        self.notices[at] = Notice::default();
+        match at {
+            OF_NAMESPACE => self.namespace_changed = false,
+            OF_ZONES => self.zones_read = zones,
+            _ => {}
+        }
     }
 
     /// The request that is to be answered now, and with what.
     pub fn next(&mut self) -> Option<(u16, u64)> {
-        if !self.health.due && !self.namespace.due && !self.zones.due {
-            return None;
-        }
+        let at = self.notices.iter().position(|notice| notice.due)?;
         let request = self.requests.pop_front()?;
-        let event = if self.health.take() {
-            self.event
-        } else if self.namespace.take() {
-            NAMESPACE_CHANGED
-        } else {
-            self.zones.take();
-            ZONES_CHANGED
-        };
-        Some((request, event))
-    }
-
-    /// The host read the health log.
-    pub fn read_health(&mut self) {
-        self.health = Notice::default();
-    }
-
-    /// Whether the namespace changed since the host last read the log of that.
-    pub fn namespace_changed(&self) -> bool {
-        self.changed
-    }
-
-    /// The host read the log of changed namespaces.
-    pub fn read_namespaces(&mut self) {
-        (self.namespace, self.changed) = (Notice::default(), false);
+        self.notices[at] = Notice { due: false, told: true };
+        let information = if at == OF_HEALTH { self.information } else { 0 };
+        Some((request, (u64::from(LOGS[at]) << 16) | NOTICES[at] | (information << 8)))
     }
 
     pub fn reset(&mut self) {
         self.dropped.extend(self.requests.drain(..));
-        (self.namespace, self.health) = (Notice::default(), Notice::default());
-        self.zones = Notice::default();
-        self.warnings = 0;
+        (self.notices, self.warnings) = (Default::default(), 0);
     }
 }

@@ -1,12 +1,12 @@
 //! Features of a controller: their values, Get Features and Set Features (NVM Express Base Specification 2.0, sections 5.15
-//! and 5.27). Those of zones are in `zones`, and those of interrupts with vfio-user.
+//! and 5.27). Those of interrupts are with vfio-user.
 
 use std::time::Instant;
 
 use super::entry::{Outcome, Submission};
-use super::status;
+use super::status::{self, Status};
 use super::u64_at;
-use crate::command::DriveInfo;
+use crate::command::Drive;
 
 mod id {
     pub const ARBITRATION: u8 = 0x01;
@@ -20,13 +20,10 @@ mod id {
     pub const TIMESTAMP: u8 = 0x0e;
     pub const KEEP_ALIVE_TIMER: u8 = 0x0f;
     pub const HOST_BEHAVIOR: u8 = 0x16;
+    /// Of zoned drives: there is one combination of command sets.
+    pub const COMMAND_SET_PROFILE: u8 = 0x19;
     pub const HOST_IDENTIFIER: u8 = 0x81;
 }
-
-/// Bits of the event configuration: what the host wants to know of. The lowest eight are the critical warnings of the
-/// health log.
-pub const NAMESPACE_NOTICES: u32 = 1 << 8;
-pub const ZONE_NOTICES: u32 = 1 << 27;
 
 /// Features whose values are kept as plain numbers and change nothing.
 const NUMBERS: [u8; 4] = [id::ARBITRATION, id::POWER_MANAGEMENT, id::ERROR_RECOVERY, id::WRITE_ATOMICITY];
@@ -42,6 +39,8 @@ pub const WARNING_KELVIN: u16 = 343;
 pub struct Features {
     /// How long a host may be silent; 0 for ever.
     pub keep_alive_ms: u32,
+    /// I/O queues that are granted at most.
+    most_queues: u16,
     /// I/O queues that were granted, once the host asked.
     pub io_queues: Option<u16>,
     /// Whether the host switched the write cache off: every write is durable when it is answered.
@@ -58,16 +57,17 @@ pub struct Features {
 
 impl Features {
     /// The defaults.
-    pub fn new(keep_alive_ms: u32) -> Self {
+    pub fn new(keep_alive_ms: u32, most_queues: u16) -> Self {
         Self {
             keep_alive_ms,
+            most_queues,
             io_queues: None,
             cache_is_off: false,
             event_configuration: 0,
             numbers: [0; NUMBERS.len()],
             warm: WARNING_KELVIN.into(),
             cold: 0,
-            timestamp: Timestamp::reset(),
+            timestamp: Timestamp::new(0, false),
             host_behavior: vec![0; 512],
         }
     }
@@ -80,21 +80,84 @@ impl Features {
 
     /// The threshold that a command is about: bits 16 to 19 choose a sensor, 0 or all of them, and bits
     /// 20 and 21 whether it is for warmth or for cold.
-    fn threshold(&mut self, value: u32) -> Option<&mut u32> {
+    fn threshold(&mut self, value: u32) -> Result<&mut u32, Status> {
         match ((value >> 16) & 15, (value >> 20) & 3) {
-            (0 | 15, 0) => Some(&mut self.warm),
-            (0 | 15, 1) => Some(&mut self.cold),
-            _ => None,
+            (0 | 15, 0) => Ok(&mut self.warm),
+            (0 | 15, 1) => Ok(&mut self.cold),
+            _ => Err(status::INVALID_FIELD),
         }
     }
 
     /// The values that are plain numbers.
-    fn number(&mut self, id: u8) -> Option<&mut u32> {
+    fn number(&mut self, id: u8) -> Result<&mut u32, Status> {
         match id {
-            id::EVENT_CONFIGURATION => Some(&mut self.event_configuration),
-            id::KEEP_ALIVE_TIMER => Some(&mut self.keep_alive_ms),
-            _ => NUMBERS.iter().position(|&number| number == id).map(|at| &mut self.numbers[at]),
+            id::EVENT_CONFIGURATION => Ok(&mut self.event_configuration),
+            id::KEEP_ALIVE_TIMER => Ok(&mut self.keep_alive_ms),
+            _ => {
+                let at = NUMBERS.iter().position(|&number| number == id).ok_or(status::INVALID_FIELD)?;
+                Ok(&mut self.numbers[at])
+            }
         }
+    }
+
+    /// Get Features of a controller with this host. Nothing is saved, so the saved value is the default.
+    pub fn get(&mut self, host: [u8; 16], command: &Submission, drive: &dyn Drive) -> Result<Outcome, Status> {
+        let (id, select) = (command.word(10) as u8, (command.word(10) >> 8) & 7);
+        let mut fresh = Features::new(0, self.most_queues);
+        let features = if matches!(select, 1 | 2) { &mut fresh } else { self };
+        let outcome = match id {
+            id::VOLATILE_WRITE_CACHE if drive.facts().volatile_cache => {
+                Outcome::Done(u64::from(!features.cache_is_off))
+            }
+            id::NUMBER_OF_QUEUES => Outcome::Done(granted(features.io_queues.unwrap_or(features.most_queues))),
+            id::TIMESTAMP => Outcome::Data(features.timestamp.bytes().to_vec()),
+            id::HOST_BEHAVIOR => Outcome::Data(features.host_behavior.clone()),
+            id::HOST_IDENTIFIER if command.word(11) & 1 != 0 => Outcome::Data(host.to_vec()),
+            id::COMMAND_SET_PROFILE if drive.zones().is_some() => Outcome::Done(0),
+            id::TEMPERATURE_THRESHOLD => Outcome::Done((*features.threshold(command.word(11))?).into()),
+            other => Outcome::Done((*features.number(other)?).into()),
+        };
+        match select {
+            SUPPORTED_CAPABILITIES if matches!(id, id::HOST_IDENTIFIER | id::COMMAND_SET_PROFILE) => {
+                Ok(Outcome::Done(0))
+            }
+            SUPPORTED_CAPABILITIES => Ok(Outcome::Done(CHANGEABLE)),
+            0..=2 => Ok(outcome),
+            _ => Err(status::INVALID_FIELD),
+        }
+    }
+
+    pub fn set(&mut self, command: &Submission, data: &[u8], drive: &dyn Drive) -> Result<Outcome, Status> {
+        let (id, value) = (command.word(10) as u8, command.word(11));
+        if command.word(10) >> 31 != 0 {
+            return Err(status::FEATURE_NOT_SAVEABLE);
+        }
+        let data = data.get(..data_bytes(command)).ok_or(status::SGL_LENGTH_INVALID)?;
+        match id {
+            id::VOLATILE_WRITE_CACHE if drive.facts().volatile_cache => self.cache_is_off = value & 1 == 0,
+            id::NUMBER_OF_QUEUES => {
+                let (submissions, completions) = (value & 0xffff, value >> 16);
+                if submissions == 0xffff || completions == 0xffff {
+                    return Err(status::INVALID_FIELD);
+                }
+                let queues = (submissions.min(completions) + 1).min(u32::from(self.most_queues)) as u16;
+                self.io_queues = Some(queues);
+                return Ok(Outcome::Done(granted(queues)));
+            }
+            id::TIMESTAMP => self.timestamp = Timestamp::new(u64_at(data, 0) & TIMESTAMP_MAX, true),
+            id::HOST_BEHAVIOR => self.host_behavior = data.to_vec(),
+            id::HOST_IDENTIFIER => return Err(status::SEQUENCE_ERROR), // it came with Connect
+            id::COMMAND_SET_PROFILE if drive.zones().is_some() => {
+                if value & 0x1ff != 0 {
+                    return Err(status::COMMAND_SETS_REJECTED);
+                }
+            }
+            id::POWER_MANAGEMENT if value & 0x1f != 0 => return Err(status::INVALID_FIELD), // one state
+            id::WRITE_ATOMICITY if value > 1 => return Err(status::INVALID_FIELD),
+            id::TEMPERATURE_THRESHOLD => *self.threshold(value)? = value & 0xffff,
+            other => *self.number(other)? = value,
+        }
+        Ok(Outcome::Done(0))
     }
 }
 
@@ -107,13 +170,8 @@ struct Timestamp {
 }
 
 impl Timestamp {
-    fn reset() -> Self {
-        Self { from_ms: 0, since: Instant::now(), is_set: false }
-    }
-
-    /// Reads the feature's data: milliseconds in six bytes.
-    fn set(data: &[u8]) -> Self {
-        Self { from_ms: u64_at(data, 0) & TIMESTAMP_MAX, is_set: true, ..Self::reset() }
+    fn new(from_ms: u64, is_set: bool) -> Self {
+        Self { from_ms, since: Instant::now(), is_set }
     }
 
     fn bytes(self) -> [u8; 8] {
@@ -144,73 +202,8 @@ pub fn is_of_discovery(command: &Submission) -> bool {
     matches!(command.word(10) as u8, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER)
 }
 
-/// Get Features of a controller with this host. Nothing is saved, so the saved value is the default.
-pub fn get(own: &mut Features, host: [u8; 16], command: &Submission, facts: &DriveInfo, most_queues: u16) -> Outcome {
-    let (id, select) = (command.word(10) as u8, (command.word(10) >> 8) & 7);
-    let mut fresh = Features::new(0);
-    let features = if matches!(select, 1 | 2) { &mut fresh } else { own };
-    let outcome = match id {
-        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => Outcome::Done(u64::from(!features.cache_is_off)),
-        id::NUMBER_OF_QUEUES => Outcome::Done(granted(features.io_queues.unwrap_or(most_queues))),
-        id::TIMESTAMP => Outcome::Data(features.timestamp.bytes().to_vec()),
-        id::HOST_BEHAVIOR => Outcome::Data(features.host_behavior.clone()),
-        id::HOST_IDENTIFIER if command.word(11) & 1 != 0 => Outcome::Data(host.to_vec()),
-        id::TEMPERATURE_THRESHOLD => match features.threshold(command.word(11)) {
-            Some(value) => Outcome::Done((*value).into()),
-            None => return status::INVALID_FIELD.into(),
-        },
-        other => match features.number(other) {
-            Some(value) => Outcome::Done((*value).into()),
-            None => return status::INVALID_FIELD.into(),
-        },
-    };
-    match (select, outcome) {
-        (SUPPORTED_CAPABILITIES, _) => Outcome::Done(if id == id::HOST_IDENTIFIER { 0 } else { CHANGEABLE }),
-        (0..=2, outcome) => outcome,
-        _ => status::INVALID_FIELD.into(),
-    }
-}
-
 /// The result of the feature: numbers of submission and completion queues, both less one.
 fn granted(queues: u16) -> u64 {
     let less_one = u64::from(queues.saturating_sub(1));
     less_one | (less_one << 16)
-}
-
-pub fn set(features: &mut Features, command: &Submission, data: &[u8], facts: &DriveInfo, most_queues: u16) -> Outcome {
-    let (id, value) = (command.word(10) as u8, command.word(11));
-    if command.word(10) >> 31 != 0 {
-        return status::FEATURE_NOT_SAVEABLE.into();
-    }
-    let Some(data) = data.get(..data_bytes(command)) else {
-        return status::SGL_LENGTH_INVALID.into();
-    };
-    match id {
-        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => features.cache_is_off = value & 1 == 0,
-        id::NUMBER_OF_QUEUES => return set_queues(features, value, most_queues),
-        id::TIMESTAMP => features.timestamp = Timestamp::set(data),
-        id::HOST_BEHAVIOR => features.host_behavior = data.to_vec(),
-        id::HOST_IDENTIFIER => return status::SEQUENCE_ERROR.into(), // it came with Connect
-        id::POWER_MANAGEMENT if value & 0x1f != 0 => return status::INVALID_FIELD.into(), // one state
-        id::WRITE_ATOMICITY if value > 1 => return status::INVALID_FIELD.into(),
-        id::TEMPERATURE_THRESHOLD => match features.threshold(value) {
-            Some(threshold) => *threshold = value & 0xffff,
-            None => return status::INVALID_FIELD.into(),
-        },
-        other => match features.number(other) {
-            Some(number) => *number = value,
-            None => return status::INVALID_FIELD.into(),
-        },
-    }
-    Outcome::Done(0)
-}
-
-fn set_queues(features: &mut Features, value: u32, most: u16) -> Outcome {
-    let (submissions, completions) = (value & 0xffff, value >> 16);
-    if submissions == 0xffff || completions == 0xffff {
-        return status::INVALID_FIELD.into();
-    }
-    let queues = (submissions.min(completions) + 1).min(u32::from(most)) as u16;
-    features.io_queues = Some(queues);
-    Outcome::Done(granted(queues))
 }

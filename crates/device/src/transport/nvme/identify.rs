@@ -2,13 +2,12 @@
 //! section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
 use super::controller::{Controller, ERROR_ENTRIES, VERSION};
-use super::entry::{IDENTIFY_BYTES, Submission, page};
+use super::entry::{IDENTIFY_BYTES, Submission, padded, page};
 use super::events::MAX_REQUESTS;
 use super::features::WARNING_KELVIN;
-
 use super::status::{self, Status};
 use super::{DISCOVERY_NAME, EVERY_NAMESPACE, IN_CAPSULE_BYTES, MAX_SOURCES, MAX_TRANSFER_BYTES, Subsystem, zones};
-use crate::command::{Drive, DriveInfo};
+use crate::command::Drive;
 use crate::namespace::{FIRST, Namespace};
 
 /// The critical temperature of the controller, in kelvin: 85 °C.
@@ -49,7 +48,7 @@ pub fn identify(
         return match what {
             what::NAMESPACE_OF_COMMAND_SET if id == FIRST => Ok(zones::describe_namespace(zones, drive.facts())),
             what::NAMESPACE_OF_COMMAND_SET => Err(status::INVALID_NAMESPACE),
-            what::CONTROLLER_OF_COMMAND_SET => Ok(page(&[(0, &[exponent(zones.geometry().append_bytes)])])),
+            what::CONTROLLER_OF_COMMAND_SET => Ok(whole(&[(0, &[exponent(zones.geometry().append_bytes)])])),
             what::ACTIVE_OF_COMMAND_SET => active_namespaces(id, FIRST),
             _ => Err(status::INVALID_FIELD),
         };
@@ -61,22 +60,20 @@ pub fn identify(
         what::ACTIVE_NAMESPACES => active_namespaces(id, count),
         what::ACTIVE_OF_COMMAND_SET => active_namespaces(id, if is_zoned { 0 } else { count }),
         what::DESCRIPTORS => namespace.map(|of| descriptors(subsystem, of, is_zoned)),
-        what::NAMESPACE_OF_COMMAND_SET => namespace.map(|_| page(&[])),
+        what::NAMESPACE_OF_COMMAND_SET => namespace.map(|_| whole(&[])),
         // What Verify reads has the limit of what is transferred; nothing else has one.
-        what::CONTROLLER_OF_COMMAND_SET => Ok(page(&[(0, &[exponent(MAX_TRANSFER_BYTES as u64)])])),
-        what::NAMESPACE_INDEPENDENTLY => namespace.map(|of| describe_independently(of.facts)),
-        what::COMMAND_SETS => Ok(page(&[(0, &[if is_zoned { 1 | (1 << zones::COMMAND_SET) } else { 1 }])])),
+        what::CONTROLLER_OF_COMMAND_SET => Ok(whole(&[(0, &[exponent(MAX_TRANSFER_BYTES as u64)])])),
+        // Shared; write protected or not; ready.
+        what::NAMESPACE_INDEPENDENTLY => {
+            namespace.map(|of| whole(&[(1, &[1]), (8, &[u8::from(of.facts.read_only)]), (14, &[1])]))
+        }
+        what::COMMAND_SETS => Ok(whole(&[(0, &[if is_zoned { 1 | (1 << zones::COMMAND_SET) } else { 1 }])])),
         _ => Err(status::INVALID_FIELD),
     }
 }
 
-/// A field of text: padded with spaces, and cut.
-fn padded<const N: usize>(text: &str) -> [u8; N] {
-    let mut field = [b' '; N];
-    for (to, from) in field.iter_mut().zip(text.bytes()) {
-        *to = if (0x20..0x7f).contains(&from) { from } else { b'?' };
-    }
-    field
+fn whole(fields: &[(usize, &[u8])]) -> Vec<u8> {
+    page::<IDENTIFY_BYTES>(fields)
 }
 
 /// The exponent of a longest transfer, in pages of 4 KiB.
@@ -88,7 +85,7 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &d
     let facts = drive.facts();
     let name = if controller.discovers { DISCOVERY_NAME } else { &subsystem.name };
     let kind = if controller.discovers { 2 } else { 1 };
-    let mut described = page(&[
+    let mut described = whole(&[
         (4, &padded::<20>(&facts.serial)),
         (24, &padded::<40>(&facts.model)),
         (64, &padded::<8>(&facts.firmware)),
@@ -103,55 +100,55 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, drive: &d
         (262, &[ERROR_ENTRIES as u8 - 1]),
         (768, name.as_bytes()),
     ]);
-    match subsystem.pci_vendor {
-        Some(vendor) => [0, 2].into_iter().for_each(|at| set(&mut described, at, &vendor.to_le_bytes())),
-        None => describe_fabrics(&mut described, subsystem),
-    }
-    if !controller.discovers {
-        describe_io(&mut described, drive);
+    // They have bytes where the others have zeroes.
+    let by_way = match subsystem.pci_vendor.map(u16::to_le_bytes) {
+        Some(vendor) => whole(&[(0, &[vendor; 2].concat())]),
+        None => of_fabrics(subsystem),
+    };
+    let by_kind = if controller.discovers { Vec::new() } else { of_io(drive) };
+    for part in [by_way, by_kind] {
+        described.iter_mut().zip(part).for_each(|(byte, of_part)| *byte |= of_part);
     }
     described
 }
 
-fn set(page: &mut [u8], at: usize, bytes: &[u8]) {
-    page[at..at + bytes.len()].copy_from_slice(bytes);
-}
-
 /// The fields of a controller that is reached by fabrics.
-fn describe_fabrics(page: &mut [u8], subsystem: &Subsystem) {
-    set(page, 320, &10u16.to_le_bytes()); // keep alive in steps of a second
-    set(page, 514, &subsystem.queue_entries.to_le_bytes());
-    // Data pointers need no alignment, may be offsets, and may be the transport's.
-    set(page, 536, &(1u32 | (1 << 20) | (1 << 21)).to_le_bytes());
-    set(page, 1792, &((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes());
-    set(page, 1796, &1u32.to_le_bytes()); // completions of 16 bytes
-    set(page, 1803, &[1]); // one descriptor in a capsule
+fn of_fabrics(subsystem: &Subsystem) -> Vec<u8> {
+    whole(&[
+        (320, &10u16.to_le_bytes()), // keep alive in steps of a second
+        (514, &subsystem.queue_entries.to_le_bytes()),
+        // Data pointers need no alignment, may be offsets, and may be the transport's.
+        (536, &(1u32 | (1 << 20) | (1 << 21)).to_le_bytes()),
+        (1792, &((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes()),
+        (1796, &1u32.to_le_bytes()), // completions of 16 bytes
+        (1803, &[1]),                // one descriptor in a capsule
+    ])
 }
 
 /// The fields of a controller that does I/O.
-fn describe_io(page: &mut [u8], drive: &dyn Drive) {
+fn of_io(drive: &dyn Drive) -> Vec<u8> {
     let (facts, namespaces) = (drive.facts(), drive.namespace_count());
     let used_bytes: u64 = (FIRST..=namespaces).filter_map(|id| Some(drive.namespace(id)?.facts.size_bytes)).sum();
     let free_bytes = facts.size_bytes.saturating_sub(used_bytes);
-    let mut set = |at: usize, bytes: &[u8]| set(page, at, bytes);
     let of_zones = u32::from(drive.zones().is_some()) << 27;
-    set(92, &((1u32 << 8) | of_zones).to_le_bytes()); // tells of changed namespaces, and of changed zones
-    set(258, &[3]); // Aborts at a time, less one
-    set(260, &[0b11]); // one slot for firmware, read-only
-    set(266, &WARNING_KELVIN.to_le_bytes());
-    set(268, &CRITICAL_KELVIN.to_le_bytes());
-    set(280, &u128::from(facts.size_bytes).to_le_bytes());
-    set(296, &u128::from(free_bytes).to_le_bytes());
-    set(512, &[0x66]);
-    set(513, &[0x44]);
-    set(516, &namespaces.to_le_bytes());
-    // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify, Copy.
-    set(520, &(1u16 | (1 << 2) | (1 << 3) | (1 << 4) | (1 << 6) | (1 << 7) | (1 << 8)).to_le_bytes());
-    // A flush of all namespaces is known; whether there is a cache.
-    set(525, &[0b110 | u8::from(facts.volatile_cache)]);
-    set(534, &[1]); // source ranges of Copy: format 0
-    set(540, &namespaces.to_le_bytes());
-    set(2048, &2500u16.to_le_bytes()); // the one power state: 25 W
+    whole(&[
+        (92, &((1u32 << 8) | of_zones).to_le_bytes()), // tells of changed namespaces, and of changed zones
+        (258, &[3]),                                   // Aborts at a time, less one
+        (260, &[0b11]),                                // one slot for firmware, read-only
+        (266, &WARNING_KELVIN.to_le_bytes()),
+        (268, &CRITICAL_KELVIN.to_le_bytes()),
+        (280, &u128::from(facts.size_bytes).to_le_bytes()),
+        (296, &u128::from(free_bytes).to_le_bytes()),
+        (512, &[0x66, 0x44]),
+        (516, &namespaces.to_le_bytes()),
+        // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify, Copy.
+        (520, &(1u16 | (1 << 2) | (1 << 3) | (1 << 4) | (1 << 6) | (1 << 7) | (1 << 8)).to_le_bytes()),
+        // A flush of all namespaces is known; whether there is a cache.
+        (525, &[0b110 | u8::from(facts.volatile_cache)]),
+        (534, &[1]), // source ranges of Copy: format 0
+        (540, &namespaces.to_le_bytes()),
+        (2048, &2500u16.to_le_bytes()), // the one power state: 25 W
+    ])
 }
 
 fn describe_namespace(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8> {
@@ -161,23 +158,16 @@ fn describe_namespace(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8
     // Numbers of blocks, less one.
     let blocks_of = |bytes: u32| ((bytes >> exponent).saturating_sub(1) as u16).to_le_bytes();
     let (preferred, atomic) = (blocks_of(facts.preferred_bytes), blocks_of(facts.atomic_bytes()));
-    page(&[
-        (0, &blocks),
-        (8, &blocks),
-        (16, &blocks),
-        (24, &[0b1_0010]), // has atomic units of its own, and preferred sizes
-        (30, &[1]),        // shared by several controllers
-        (33, &[0b1001]),   // deallocated blocks read as zeroes; Write Zeroes may deallocate
-        (34, &atomic),     // as seen by other commands, and then when power is lost
-        (36, &atomic),
-        (40, &atomic), // within these boundaries
+    whole(&[
+        (0, &[blocks; 3].concat()),  // its size, its capacity, and what is used
+        (24, &[0b1_0010]),           // has atomic units of its own, and preferred sizes
+        (30, &[1]),                  // shared by several controllers
+        (33, &[0b1001]),             // deallocated blocks read as zeroes; Write Zeroes may deallocate
+        (34, &[atomic; 2].concat()), // as seen by other commands, and then when power is lost
+        (40, &atomic),               // within these boundaries
         (44, &atomic),
         (48, &u128::from(facts.size_bytes).to_le_bytes()),
-        (64, &preferred), // writes: unit, alignment; deallocation: unit, alignment; best size
-        (66, &preferred),
-        (68, &preferred),
-        (70, &preferred),
-        (72, &preferred),
+        (64, &[preferred; 5].concat()), // writes: unit, alignment; deallocation: unit, alignment; best size
         (74, &((MAX_TRANSFER_BYTES >> exponent) as u16).to_le_bytes()), // Copy: blocks of a range, of all, ranges less one
         (76, &((MAX_TRANSFER_BYTES >> exponent) as u32).to_le_bytes()),
         (80, &[MAX_SOURCES as u8 - 1]),
@@ -187,26 +177,18 @@ fn describe_namespace(subsystem: &Subsystem, namespace: Namespace<'_>) -> Vec<u8
     ])
 }
 
-fn describe_independently(facts: &DriveInfo) -> Vec<u8> {
-    // Shared; write protected or not; ready.
-    page(&[(1, &[1]), (8, &[u8::from(facts.read_only)]), (14, &[1])])
-}
-
 /// Numbers of the namespaces behind one, as many as a page holds.
 fn active_namespaces(after: u32, count: u32) -> Result<Vec<u8>, Status> {
     if matches!(after, EVERY_NAMESPACE | 0xffff_fffe) {
         return Err(status::INVALID_NAMESPACE);
     }
-    let mut page = page(&[]);
-    for (entry, id) in page.chunks_exact_mut(4).zip(after + 1..=count) {
-        entry.copy_from_slice(&id.to_le_bytes());
-    }
-    Ok(page)
+    let ids = (after + 1..=count).take(IDENTIFY_BYTES / 4).flat_map(u32::to_le_bytes);
+    Ok(whole(&[(0, &ids.collect::<Vec<u8>>())]))
 }
 
 fn descriptors(subsystem: &Subsystem, namespace: Namespace<'_>, is_zoned: bool) -> Vec<u8> {
     let set = if is_zoned { zones::COMMAND_SET as u8 } else { 0 };
     let uuid = subsystem.uuid_of(namespace.id);
     // Types 2, 3 and 4: NGUID, UUID, and the command set.
-    page(&[(0, &[2, 16]), (4, &uuid), (20, &[3, 16]), (24, &uuid), (40, &[4, 1, 0, 0, set])])
+    whole(&[(0, &[2, 16]), (4, &uuid), (20, &[3, 16]), (24, &uuid), (40, &[4, 1, 0, 0, set])])
 }

@@ -1,7 +1,7 @@
 //! Log pages (NVM Express Base Specification 2.0, section 5.16). Those of zones are in `zones`.
 
-use super::controller::{Controller, ERROR_ENTRIES};
-use super::entry::Submission;
+use super::controller::{Controller, ERROR_BYTES, ERROR_ENTRIES};
+use super::entry::{Submission, padded, page};
 use super::features::KELVIN;
 use super::opcode::{self, io};
 use super::status::{self, Status};
@@ -18,9 +18,6 @@ mod id {
     pub const COMMANDS: u8 = 0x05;
     pub const DISCOVERY: u8 = 0x70;
 }
-
-/// Bytes of a line of the error log.
-const ERROR_BYTES: usize = 64;
 
 /// Bytes of the header of the discovery log, and of each of its entries.
 const DISCOVERY_BYTES: usize = 1024;
@@ -39,31 +36,27 @@ pub fn get(
     if length > MAX_TRANSFER_BYTES as u64 || offset % 4 != 0 {
         return Err(status::INVALID_FIELD);
     }
-    let page = page(controller, command, subsystem, drive).ok_or(status::INVALID_LOG_PAGE)?;
+    let page = whole(controller, command, subsystem, drive).ok_or(status::INVALID_LOG_PAGE)?;
     let rest = usize::try_from(offset).ok().and_then(|offset| page.get(offset..)).ok_or(status::INVALID_FIELD)?;
     // What lies behind the end is not defined; zeroes tell nothing.
     let mut answer = rest[..rest.len().min(length as usize)].to_vec();
     answer.resize(length as usize, 0);
     // Read, unless the host keeps its event: bit 15.
     if command.word(10) & (1 << 15) == 0 {
-        match command.word(10) as u8 {
-            id::HEALTH => controller.events.read_health(),
-            id::CHANGED_NAMESPACES => controller.events.read_namespaces(),
-            zones::CHANGED_ZONES => zones::read_changed(controller, drive),
-            _ => {}
-        }
+        let zones = drive.zones().map_or(0, |zones| zones.changed().len());
+        controller.events.read(command.word(10) as u8, zones);
     }
     Ok(answer)
 }
 
-fn page(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Option<Vec<u8>> {
+fn whole(controller: &Controller, command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> Option<Vec<u8>> {
     match (command.word(10) as u8, controller.discovers) {
         (id::DISCOVERY, true) => Some(discovery(subsystem, &controller.host.name)),
         (_, true) | (id::DISCOVERY, _) => None,
         (id::SUPPORTED, _) => Some(supported(drive)),
         (id::ERRORS, _) => Some(errors(controller)),
         (id::HEALTH, _) => Some(health(drive, controller)),
-        (id::FIRMWARE, _) => Some(firmware(&drive.facts().firmware)),
+        (id::FIRMWARE, _) => Some(page::<512>(&[(0, &[1]), (8, &padded::<8>(&drive.facts().firmware))])), // the active slot
         (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller, drive)),
         (id::COMMANDS, _) => commands(command, subsystem, drive),
         (zones::CHANGED_ZONES, _) => zones::changed(controller, drive),
@@ -81,28 +74,14 @@ fn supported(drive: &dyn Drive) -> Vec<u8> {
 }
 
 fn errors(controller: &Controller) -> Vec<u8> {
-    let mut page = vec![0; ERROR_ENTRIES * ERROR_BYTES];
-    for (line, error) in page.chunks_exact_mut(ERROR_BYTES).zip(&controller.errors) {
-        line[0..8].copy_from_slice(&error.count.to_le_bytes());
-        line[8..10].copy_from_slice(&error.queue.to_le_bytes());
-        line[10..12].copy_from_slice(&error.command.to_le_bytes());
-        line[12..14].copy_from_slice(&(error.status.0 << 1).to_le_bytes());
-        line[14..16].copy_from_slice(&[0xff; 2]); // no one parameter is to blame
-        line[16..24].copy_from_slice(&error.block.to_le_bytes());
-        line[24..28].copy_from_slice(&error.namespace.to_le_bytes());
-    }
+    let mut page: Vec<u8> = controller.errors.iter().flatten().copied().collect();
+    page.resize(ERROR_ENTRIES * ERROR_BYTES, 0);
     page
 }
 
 /// Figure 207. Counts of data are in thousands of 512 bytes, rounded up.
 fn health(drive: &dyn Drive, controller: &Controller) -> Vec<u8> {
     let (health, trouble) = (drive.health(), drive.trouble());
-    let mut page = vec![0; 512];
-    page[0] = controller.warnings(drive);
-    page[1..3].copy_from_slice(&KELVIN.to_le_bytes());
-    page[3] = if trouble.worn_out { 0 } else { 100 }; // spare blocks, percent
-    page[4] = 10; // and the least
-    page[5] = health.percentage_used;
     let thousands = |bytes: u64| bytes.div_ceil(512_000);
     let counts = [
         thousands(health.read_bytes),
@@ -116,31 +95,21 @@ fn health(drive: &dyn Drive, controller: &Controller) -> Vec<u8> {
         health.media_errors,
         controller.error_count,
     ];
-    for (at, count) in counts.iter().enumerate() {
-        page[32 + 16 * at..40 + 16 * at].copy_from_slice(&count.to_le_bytes());
-    }
-    page
-}
-
-fn firmware(revision: &str) -> Vec<u8> {
-    let mut page = vec![0; 512];
-    page[0] = 1; // the active slot
-    page[8..16].fill(b' ');
-    for (to, from) in page[8..16].iter_mut().zip(revision.bytes()) {
-        *to = from;
-    }
-    page
+    page::<512>(&[
+        (0, &[controller.warnings(drive)]),
+        (1, &KELVIN.to_le_bytes()),
+        (3, &[if trouble.worn_out { 0 } else { 100 }]), // spare blocks, percent
+        (4, &[10]),                                     // and the least
+        (5, &[health.percentage_used]),
+        (32, &counts.map(|count| u128::from(count).to_le_bytes()).concat()),
+    ])
 }
 
 /// The drive changes as a whole, and with it all its namespaces.
 fn changed_namespaces(controller: &Controller, drive: &dyn Drive) -> Vec<u8> {
-    let mut page = vec![0; 4096];
-    if controller.events.namespace_changed() {
-        for (entry, id) in page.chunks_exact_mut(4).zip(FIRST..=drive.namespace_count()) {
-            entry.copy_from_slice(&id.to_le_bytes());
-        }
-    }
-    page
+    let count = if controller.events.namespace_changed { drive.namespace_count() } else { 0 };
+    let ids: Vec<u8> = (FIRST..=count).flat_map(u32::to_le_bytes).collect();
+    page::<4096>(&[(0, &ids)])
 }
 
 /// Which commands there are of the set that is asked for, and which of them change what is stored. There is no log of a
@@ -166,31 +135,23 @@ fn commands(command: &Submission, subsystem: &Subsystem, drive: &dyn Drive) -> O
 }
 
 /// The log of the discovery service: it tells of the one subsystem those hosts that may use it (NVMe over Fabrics 1.1,
-/// section 5).
+/// section 5). Addresses are filled with spaces, names with zeroes; a name's zeroes end it for those who do not mind, so
+/// zeroes serve both.
 fn discovery(subsystem: &Subsystem, host: &[u8]) -> Vec<u8> {
-    let mut log = vec![0; 2 * DISCOVERY_BYTES];
-    let (header, entry) = log.split_at_mut(DISCOVERY_BYTES);
     let Some(address) = subsystem.address.filter(|_| subsystem.allows(host)) else {
-        return log;
+        return vec![0; 2 * DISCOVERY_BYTES];
     };
-    header[8] = 1; // entries
-    entry[0] = 3; // TCP
-    entry[1] = if address.is_ipv4() { 1 } else { 2 };
-    entry[2] = 2; // a subsystem that does I/O
-    entry[3] = 1 << 2; // its queues need no flow control
-    entry[4..6].copy_from_slice(&1u16.to_le_bytes()); // the port
-    entry[6..8].copy_from_slice(&[0xff; 2]); // any controller
-    entry[8..10].copy_from_slice(&subsystem.queue_entries.to_le_bytes());
-    fill(&mut entry[32..64], &address.port().to_string());
-    fill(&mut entry[256..512], &subsystem.name);
-    fill(&mut entry[512..768], &address.ip().to_string());
-    log
-}
-
-/// Addresses are filled with spaces, names with zeroes; a name's zeroes end it for those who do not
-/// mind, so zeroes serve both.
-fn fill(field: &mut [u8], text: &str) {
-    for (to, from) in field.iter_mut().zip(text.bytes()) {
-        *to = from;
-    }
+    let entry = |at: usize| DISCOVERY_BYTES + at;
+    // Over TCP, by which addresses, a subsystem that does I/O, and whose queues need no flow control.
+    let kind = [3, if address.is_ipv4() { 1 } else { 2 }, 2, 1 << 2];
+    page::<{ 2 * DISCOVERY_BYTES }>(&[
+        (8, &[1]), // entries
+        (entry(0), &kind),
+        (entry(4), &1u16.to_le_bytes()), // the port
+        (entry(6), &[0xff; 2]),          // any controller
+        (entry(8), &subsystem.queue_entries.to_le_bytes()),
+        (entry(32), address.port().to_string().as_bytes()),
+        (entry(256), subsystem.name.as_bytes()),
+        (entry(512), address.ip().to_string().as_bytes()),
+    ])
 }

@@ -7,9 +7,10 @@ use super::command_table::{CommandTable, Request, SHUTDOWN};
 use super::controller::Controller;
 use super::entry::{Completion, FABRICS, Outcome, Submission};
 use super::events::MAX_REQUESTS;
+use super::io::{self, Io};
 use super::opcode::{admin, io as opcode};
 use super::status::{self, Status};
-use super::{Subsystem, features, identify, io, logs, zones};
+use super::{Subsystem, features, identify, logs};
 use crate::command::{Answer, Drive, Tag};
 
 /// The result of an Abort that did not abort its command.
@@ -58,65 +59,56 @@ impl<P: Port> Queue<'_, P> {
             self.execute_admin(command, data, drive)
         } else {
             let durable = self.controller.features.cache_is_off;
-            let begun = io::begin(self.table, command, data, durable, drive);
+            let begun = Io { table: self.table, command, data, durable }.begin(drive);
             if begun == Ok(Outcome::Later) && command.opcode() == opcode::COMPARE {
                 self.port.keep(command.id(), data);
             }
-            begun.unwrap_or_else(Outcome::from)
+            begun
         };
         self.finish(command, outcome);
     }
 
-    fn execute_admin(&mut self, command: &Submission, data: &[u8], drive: &mut dyn Drive) -> Outcome {
+    fn execute_admin(&mut self, command: &Submission, data: &[u8], drive: &mut dyn Drive) -> Result<Outcome, Status> {
         if command.opcode() == admin::ABORT {
-            return Outcome::Done(self.abort(command, drive));
+            return Ok(Outcome::Done(self.abort(command, drive)));
         }
         let (controller, subsystem) = (&mut *self.controller, self.subsystem);
         controller.look(drive);
         if command.is_fused() {
-            return status::INVALID_FIELD.into();
+            return Err(status::INVALID_FIELD);
         }
-        if let Some(outcome) = zones::feature(command, drive) {
-            return outcome;
-        }
-        let pages = |page: Result<_, Status>| page.map_or_else(Outcome::from, Outcome::Data);
-        let (facts, most_queues) = (drive.facts(), subsystem.io_queues);
         match command.opcode() {
-            admin::KEEP_ALIVE => Outcome::Done(0),
-            admin::IDENTIFY => pages(identify::identify(controller, command, subsystem, drive)),
-            admin::GET_LOG_PAGE => pages(logs::get(controller, command, subsystem, drive)),
+            admin::KEEP_ALIVE => Ok(Outcome::Done(0)),
+            admin::IDENTIFY => identify::identify(controller, command, subsystem, drive).map(Outcome::Data),
+            admin::GET_LOG_PAGE => logs::get(controller, command, subsystem, drive).map(Outcome::Data),
             admin::GET_FEATURES | admin::SET_FEATURES
                 if controller.discovers && !features::is_of_discovery(command) =>
             {
-                status::INVALID_FIELD.into()
+                Err(status::INVALID_FIELD)
             }
-            admin::GET_FEATURES => {
-                features::get(&mut controller.features, controller.host.id, command, facts, most_queues)
-            }
+            admin::GET_FEATURES => controller.features.get(controller.host.id, command, drive),
             admin::SET_FEATURES => {
                 let was_cached = !controller.features.cache_is_off;
-                let outcome = features::set(&mut controller.features, command, data, facts, most_queues);
+                let outcome = controller.features.set(command, data, drive)?;
                 if was_cached && controller.features.cache_is_off {
                     // Complete when what the cache has is durable, too: nobody flushes it from now on.
                     self.table.submit(command.id(), Request::FLUSH, &[], drive);
-                    return Outcome::Later;
+                    return Ok(Outcome::Later);
                 }
-                outcome
+                Ok(outcome)
             }
-            admin::ASYNCHRONOUS_EVENT_REQUEST => self.hold_event_request(command),
-            _ => status::INVALID_OPCODE.into(),
+            admin::ASYNCHRONOUS_EVENT_REQUEST => {
+                let requests = &mut controller.events.requests;
+                if requests.len() >= MAX_REQUESTS {
+                    return Err(status::TOO_MANY_EVENT_REQUESTS);
+                }
+                requests.push_back(command.id());
+                self.table.outstanding -= 1; // it gives its entry back, and keeps its identifier
+                self.tell();
+                Ok(Outcome::Later)
+            }
+            _ => Err(status::INVALID_OPCODE),
         }
-    }
-
-    fn hold_event_request(&mut self, command: &Submission) -> Outcome {
-        let requests = &mut self.controller.events.requests;
-        if requests.len() >= MAX_REQUESTS {
-            return status::TOO_MANY_EVENT_REQUESTS.into();
-        }
-        requests.push_back(command.id());
-        self.table.hold();
-        self.tell();
-        Outcome::Later
     }
 
     /// Tells the host what happened, if it waits for events.
@@ -147,17 +139,17 @@ impl<P: Port> Queue<'_, P> {
     }
 
     /// Completes a command with what it came to at once.
-    pub fn finish(&mut self, command: &Submission, outcome: Outcome) {
+    pub fn finish(&mut self, command: &Submission, outcome: Result<Outcome, Status>) {
         match outcome {
-            Outcome::Done(result) => self.complete(command.id(), status::SUCCESS, result),
-            Outcome::Refused(status, result) => self.complete(command.id(), status, result),
-            Outcome::Data(mut data) => {
+            Ok(Outcome::Done(result)) => self.complete(command.id(), status::SUCCESS, result),
+            Err(status) => self.complete(command.id(), status, 0),
+            Ok(Outcome::Data(mut data)) => {
                 data.truncate(command.room().unwrap_or(0));
                 self.table.end(command.id());
                 let given = self.port.give(command, &data);
                 self.complete_given(command, given);
             }
-            Outcome::Later => {}
+            Ok(Outcome::Later) => {}
         }
     }
 

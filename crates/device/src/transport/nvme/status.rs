@@ -10,13 +10,6 @@ pub struct Status(pub u16);
 
 const DO_NOT_RETRY: u16 = 1 << 14;
 
-impl Status {
-    /// The same status with Do Not Retry.
-    const fn final_one(self) -> Self {
-        Self(self.0 | DO_NOT_RETRY)
-    }
-}
-
 const fn generic(code: u16) -> Status {
     Status(code | DO_NOT_RETRY)
 }
@@ -84,39 +77,16 @@ pub const CONNECT_PARAMETER: Status = specific(0x82);
 pub const CONNECT_HOST: Status = specific(0x84);
 /// A Copy has more ranges or blocks than its limits allow.
 pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = specific(0x83);
-/// A write goes beyond the capacity of its zone.
-pub const ZONE_BOUNDARY: Status = specific(0xb8);
-pub const ZONE_FULL: Status = specific(0xb9);
-/// The zone can only be read.
-pub const ZONE_READ_ONLY: Status = specific(0xba);
-pub const ZONE_OFFLINE: Status = specific(0xbb);
-/// A write does not begin at the write pointer.
-pub const ZONE_INVALID_WRITE: Status = specific(0xbc);
-/// No more zones can be active.
-pub const TOO_MANY_ACTIVE_ZONES: Status = specific(0xbd);
-/// No more zones can be open.
-pub const TOO_MANY_OPEN_ZONES: Status = specific(0xbe);
-/// The state of the zone does not allow the action.
-pub const ZONE_INVALID_TRANSITION: Status = specific(0xbf);
 /// Flash or the backing file could not be written.
 pub const WRITE_FAULT: Status = Status((2 << 8) | 0x80);
 /// Flash or the backing file could not be read.
 pub const READ_ERROR: Status = Status((2 << 8) | 0x81);
 pub const COMPARE_FAILURE: Status = Status((2 << 8) | 0x85 | DO_NOT_RETRY);
 
-/// How a command ended that the zones refused.
+/// How a command ended that the zones refused: from Zone Boundary Error to Invalid Zone State Transition the status values
+/// follow one another as the errors do.
 pub fn of_zone(error: ZoneError) -> Status {
-    match error {
-        ZoneError::Boundary => ZONE_BOUNDARY,
-        ZoneError::Full => ZONE_FULL,
-        ZoneError::ReadOnly => ZONE_READ_ONLY,
-        ZoneError::Offline => ZONE_OFFLINE,
-        ZoneError::InvalidWrite => ZONE_INVALID_WRITE,
-        ZoneError::TooManyActive => TOO_MANY_ACTIVE_ZONES,
-        ZoneError::TooManyOpen => TOO_MANY_OPEN_ZONES,
-        ZoneError::InvalidTransition => ZONE_INVALID_TRANSITION,
-        ZoneError::NotAZone => INVALID_FIELD,
-    }
+    if error == ZoneError::NotAZone { INVALID_FIELD } else { specific(0xb8 + error as u16) }
 }
 
 /// How a command ended whose request the drive answered so.
@@ -134,7 +104,7 @@ pub fn of_answer(ended: Ended, op: Op) -> Status {
         Ended::PowerLost => POWER_LOST,
         Ended::Aborted => ABORT_REQUESTED,
         Ended::Failed => failure,
-        Ended::Media => failure.final_one(),
+        Ended::Media => Status(failure.0 | DO_NOT_RETRY),
         Ended::Zone(error) => of_zone(error),
     }
 }

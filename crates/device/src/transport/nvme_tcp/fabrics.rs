@@ -1,11 +1,11 @@
 //! Commands of fabrics: Connect, and the properties (NVMe over Fabrics 1.1, section 3).
 
-use super::{NvmeTcp, numbered, zones};
+use super::{NvmeTcp, numbered};
 use crate::command::Drive;
 use crate::transport::nvme::controller::{Controller, Host, property};
-use crate::transport::nvme::entry::{FABRICS, Outcome, Submission};
+use crate::transport::nvme::entry::Submission;
 use crate::transport::nvme::status::{self, Status};
-use crate::transport::nvme::{CommandTable, DISCOVERY_NAME, u16_at};
+use crate::transport::nvme::{DISCOVERY_NAME, Queue, u16_at};
 
 pub mod kind {
     pub const PROPERTY_SET: u8 = 0x00;
@@ -23,14 +23,21 @@ const DISABLE_FLOW_CONTROL: u32 = 1 << 2;
 /// Longest name, its end included (section 4.4 of the Base Specification).
 const NAME_BYTES: usize = 224;
 
-/// Refuses a parameter of Connect; the result has its place in the command.
-fn in_command(at: u64) -> Outcome {
-    Outcome::Refused(status::CONNECT_PARAMETER, at)
+/// The status of a Connect that is refused, and its result.
+pub(super) struct Refusal(pub Status, pub u64);
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self(status, 0)
+    }
 }
 
-fn in_data(at: u64) -> Outcome {
-    Outcome::Refused(status::CONNECT_PARAMETER, at | (1 << 16))
+/// Refuses a parameter of Connect; the result has its place in the command, or in the data.
+fn refuse(at: u64) -> Refusal {
+    Refusal(status::CONNECT_PARAMETER, at)
 }
+
+const IN_DATA: u64 = 1 << 16;
 
 struct Request<'a> {
     host: Host,
@@ -39,13 +46,13 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn read(data: &'a [u8]) -> Result<Self, Outcome> {
+    fn read(data: &'a [u8]) -> Result<Self, Refusal> {
         let mut id = [0; 16];
         id.copy_from_slice(&data[..16]);
         let subsystem = name(&data[256..512]).filter(|name| !name.is_empty());
-        let subsystem = subsystem.ok_or_else(|| in_data(256))?;
+        let subsystem = subsystem.ok_or_else(|| refuse(IN_DATA | 256))?;
         // May be empty: SPDK's tools send no name unless they are given one.
-        let host = name(&data[512..768]).ok_or_else(|| in_data(512))?;
+        let host = name(&data[512..768]).ok_or_else(|| refuse(IN_DATA | 512))?;
         Ok(Self { host: Host { name: host.to_vec(), id }, controller: u16_at(data, 16), subsystem })
     }
 }
@@ -68,7 +75,7 @@ pub(super) struct Opening {
 impl NvmeTcp {
     /// Connects a queue on the connection of this number: of a new controller, or of one that there is.
     /// The outcome's result is the controller's number.
-    pub(super) fn connect(&mut self, connection: u32, command: &Submission, data: &[u8]) -> Result<Opening, Outcome> {
+    pub(super) fn connect(&mut self, connection: u32, command: &Submission, data: &[u8]) -> Result<Opening, Refusal> {
         if command.word(10) & 0xffff != 0 {
             return Err(status::CONNECT_FORMAT.into());
         }
@@ -79,7 +86,7 @@ impl NvmeTcp {
         let id = (command.word(10) >> 16) as u16;
         let entries = (command.word(11) & 0xffff) + 1;
         if !(2..=u32::from(self.subsystem.queue_entries)).contains(&entries) {
-            return Err(in_command(44));
+            return Err(refuse(44));
         }
         let flow_control = (command.word(11) >> 16) & DISABLE_FLOW_CONTROL == 0;
         let controller = if id == 0 {
@@ -90,20 +97,18 @@ impl NvmeTcp {
         Ok(Opening { id, controller, entries: entries as u16, flow_control })
     }
 
-    fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Outcome> {
+    fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Refusal> {
         let discovers = request.subsystem == DISCOVERY_NAME.as_bytes();
         if !discovers && request.subsystem != self.subsystem.name.as_bytes() {
-            return Err(in_data(256));
+            return Err(refuse(IN_DATA | 256));
         }
         if !discovers && !self.subsystem.allows(&request.host.name) {
             return Err(status::CONNECT_HOST.into());
         }
         if request.controller != ANY_CONTROLLER {
-            return Err(in_data(16));
+            return Err(refuse(IN_DATA | 16));
         }
-        let Some(at) = self.controllers.iter().position(Option::is_none) else {
-            return Err(status::CONNECT_BUSY.into());
-        };
+        let at = self.controllers.iter().position(Option::is_none).ok_or(status::CONNECT_BUSY)?;
         let id = at as u16 + 1;
         let queues = if discovers { 0 } else { self.subsystem.io_queues };
         let mut controller = Controller::new(id, discovers, request.host, queues, keep_alive_ms);
@@ -112,22 +117,18 @@ impl NvmeTcp {
         Ok(id)
     }
 
-    fn connect_io(&mut self, request: &Request<'_>, id: u16, connection: u32) -> Result<u16, Outcome> {
-        let granted = |controller: &Controller| controller.features.io_queues.unwrap_or(u16::MAX);
-        let Some(controller) = numbered(&mut self.controllers, request.controller) else {
-            return Err(in_data(16));
-        };
-        if controller.discovers || controller.is_over {
-            return Err(in_data(16));
-        }
+    fn connect_io(&mut self, request: &Request<'_>, id: u16, connection: u32) -> Result<u16, Refusal> {
+        let controller = numbered(&mut self.controllers, request.controller);
+        let controller = controller.filter(|controller| !controller.discovers && !controller.is_over);
+        let controller = controller.ok_or_else(|| refuse(IN_DATA | 16))?;
         if controller.host != request.host {
-            return Err(in_data(512));
+            return Err(refuse(IN_DATA | 512));
         }
         if !controller.is_ready() {
             return Err(status::SEQUENCE_ERROR.into());
         }
-        if usize::from(id) >= controller.queues.len() || id > granted(controller) {
-            return Err(in_command(42));
+        if usize::from(id) >= controller.queues.len() || id > controller.features.io_queues.unwrap_or(u16::MAX) {
+            return Err(refuse(42));
         }
         let queue = &mut controller.queues[usize::from(id)];
         if queue.is_some() {
@@ -139,23 +140,16 @@ impl NvmeTcp {
     }
 }
 
-/// Whether a command reads or sets a property.
-pub fn is_property(command: &Submission) -> bool {
-    command.opcode() == FABRICS && matches!(command.fabrics_type(), kind::PROPERTY_GET | kind::PROPERTY_SET)
-}
-
-/// Reads or sets a property of the controller that the admin queue `table` belongs to.
-pub fn property(
-    controller: &mut Controller,
-    table: &mut CommandTable,
-    command: &Submission,
-    entries: u16,
-    drive: &mut dyn Drive,
-) -> Result<u64, Status> {
-    controller.command_sets = zones::capability(drive);
+/// Reads or sets a property of the controller of an admin queue.
+pub fn property<P>(queue: &mut Queue<'_, P>, command: &Submission, drive: &mut dyn Drive) -> Result<u64, Status> {
+    let Queue { controller, table, .. } = queue;
+    controller.heard = true;
+    // The bit of CAP for several command sets.
+    controller.command_sets = if drive.zones().is_some() { 1 << 43 } else { 0 };
     let (size, offset) = (command.word(10) & 7, command.word(11));
     let wide = offset == property::CAP;
-    match (command.fabrics_type(), controller.property(offset, entries)) {
+    match (command.fabrics_type(), controller.property(offset, queue.subsystem.queue_entries)) {
+        (kind::CONNECT, _) => Err(status::SEQUENCE_ERROR),
         (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Ok(value),
         (kind::PROPERTY_SET, Some(_)) if size == 0 && offset == property::CC => {
             let shuts_down = controller.configure(command.word(12));

@@ -18,7 +18,7 @@ impl Link {
     pub fn open(request: &Pdu<'_>, out: &mut Vec<u8>) -> Result<Self, Fatal> {
         let header = request.header;
         if u16_at(header, 8) != 0 {
-            return Err(Fatal::unsupported(8));
+            return Err(Fatal::UNSUPPORTED);
         }
         let (alignment, wanted) = (header[10], header[11]);
         if alignment > 31 {

@@ -18,13 +18,13 @@ pub use session::Session;
 
 use super::Probe;
 use super::nvme::controller::Controller;
-use super::nvme::zones;
 pub use super::nvme::{DISCOVERY_NAME, MAX_TRANSFER_BYTES, NameError, Subsystem, USUAL_CONNECTIONS};
-use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory};
+use super::socket::{End, Endpoint, ListenError, Output, Protocol, Received, Server, SharedMemory, Then};
 use crate::client::nvme_tcp::{Settings, connect};
 use crate::client::{Waiting, overhead};
 use crate::command::{Answer, Drive};
-use session::Out;
+use pdu::Digests;
+use session::{ConnectedQueue, MAX_ANSWERS_BYTES, Out};
 
 /// How long a host may take from its connection to its Connect command.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -85,7 +85,29 @@ impl Protocol for NvmeTcp {
     }
 
     fn received(&mut self, session: &mut Session, bytes: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) -> Received {
-        self.take_all(session, bytes, out, drive)
+        let mut consumed = 0;
+        let then = loop {
+            let rest = &bytes[consumed..];
+            let digests = session.link.map_or_else(Digests::default, |link| link.digests);
+            let is_busy = |queue: &ConnectedQueue| queue.table.is_full() || queue.transfers.copies_are_full();
+            let is_full = || out.len() > MAX_ANSWERS_BYTES || session.queue.as_ref().is_some_and(is_busy);
+            let taken = match pdu::frame(rest, digests) {
+                Ok(Err(wants)) => break Then::Wants(wants),
+                Ok(Ok(unit)) if unit.kind == pdu::kind::CAPSULE_CMD && is_full() => break Then::Blocked,
+                Ok(Ok(unit)) => self.take(session, &unit, out, drive).map(|()| unit.bytes),
+                Err(fatal) => Err(Some(fatal)),
+            };
+            match taken {
+                Ok(bytes) => consumed += bytes,
+                Err(None) => break Then::Ends(End::Now),
+                Err(Some(fatal)) => {
+                    let header = rest.get(2).map_or(0, |bytes| usize::from(*bytes)).max(pdu::COMMON_BYTES);
+                    pdu::terminate(fatal, &rest[..header.min(rest.len())], out);
+                    break Then::Ends(End::Now);
+                }
+            }
+        };
+        Received { consumed, then }
     }
 
     fn answer(&mut self, session: &mut Session, answer: Answer, out: &mut Output, drive: &dyn Drive) {
@@ -102,12 +124,11 @@ impl Protocol for NvmeTcp {
     }
 
     fn in_flight(&self, session: &Session) -> usize {
-        session.queue.as_ref().map_or(0, |queue| queue.table.in_flight())
+        session.queue.as_ref().map_or(0, |queue| queue.table.in_flight)
     }
 
     fn holds_memory(&self, session: &Session) -> bool {
-        let queue = session.queue.as_ref();
-        queue.is_some_and(|queue| queue.transfers.holds_memory())
+        session.queue.as_ref().is_some_and(|queue| queue.transfers.memory.held_bytes() > 0)
     }
 
     fn memory_freed(&mut self, session: &mut Session, out: &mut Vec<u8>) {
@@ -159,7 +180,7 @@ impl Protocol for NvmeTcp {
         }
     }
 
-    fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
+    fn probe(&self, at: &Endpoint) -> Option<Probe> {
         let (at, name, mut settings) = (at.clone(), self.subsystem.name.clone(), Settings::default());
         if let Some(host) = self.subsystem.hosts.first() {
             settings.host.clone_from(host);

@@ -65,10 +65,8 @@ impl Fatal {
     pub const OUT_OF_RANGE: Self = Self { status: 4, information: 0 };
     /// More data at a time than was agreed on.
     pub const LIMIT: Self = Self { status: 5, information: 0 };
-    /// A parameter that is not supported, at its offset.
-    pub fn unsupported(at: u32) -> Self {
-        Self { status: 6, information: at }
-    }
+    /// The version, at its offset, is not supported.
+    pub const UNSUPPORTED: Self = Self { status: 6, information: 8 };
 }
 
 /// Which digests were agreed on.
@@ -108,7 +106,17 @@ pub fn frame(bytes: &[u8], digests: Digests) -> Result<Result<Pdu<'_>, usize>, F
             return Err(Fatal { status: 3, information: u32_at(came, 0) });
         }
     }
-    let (data, intact) = data_of(bytes, whole, digests);
+    let with_digest = header_bytes + if digests.header { DIGEST_BYTES } else { 0 };
+    let offset = usize::from(bytes[3]);
+    let (data, intact) = if !has_digests(kind) || whole <= with_digest {
+        (&[][..], true)
+    } else if flags & flag::DATA_DIGEST == 0 {
+        // Agreed on and yet left out, the data are not what they should be.
+        (&bytes[offset..whole], !digests.data)
+    } else {
+        let (data, came) = bytes[offset..whole].split_at(whole - offset - DIGEST_BYTES);
+        (data, came == digest(data))
+    };
     Ok(Ok(Pdu { kind, flags, header, data, intact, bytes: whole }))
 }
 
@@ -145,20 +153,6 @@ fn check_lengths(bytes: &[u8], digests: Digests) -> Result<usize, Fatal> {
         return Err(Fatal::field(3));
     }
     Ok(whole)
-}
-
-fn data_of(bytes: &[u8], whole: usize, digests: Digests) -> (&[u8], bool) {
-    let (kind, header, offset) = (bytes[0], usize::from(bytes[2]), usize::from(bytes[3]));
-    let with_digest = header + if digests.header { DIGEST_BYTES } else { 0 };
-    if !has_digests(kind) || whole <= with_digest {
-        return (&[], true);
-    }
-    if bytes[1] & flag::DATA_DIGEST == 0 {
-        // Agreed on and yet left out, the data are not what they should be.
-        return (&bytes[offset..whole], !digests.data);
-    }
-    let (data, came) = bytes[offset..whole].split_at(whole - offset - DIGEST_BYTES);
-    (data, came == digest(data))
 }
 
 /// Appends a request to end the connection, with the header that it is about.

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::fabrics::{self, Opening, kind as fabrics_kind};
+use super::fabrics::{self, Opening, Refusal, kind as fabrics_kind};
 use super::link::Link;
-use super::pdu::{self, Digests, Fatal, Pdu, kind};
+use super::pdu::{self, Fatal, Pdu, kind};
 use super::transfer::Transfers;
 use super::{NvmeTcp, numbered};
 use crate::command::Drive;
@@ -12,11 +12,11 @@ use crate::transport::nvme::entry::{Completion, FABRICS, Outcome, Pointer, Submi
 use crate::transport::nvme::opcode::io as opcode;
 use crate::transport::nvme::status::{self, Status};
 use crate::transport::nvme::{self, CommandTable};
-use crate::transport::socket::{End, Output, Received, SharedMemory, Then};
+use crate::transport::socket::{Output, SharedMemory};
 
 /// Bytes to be sent, without the drive's content, from which on no command is taken: a small one may ask
 /// for a long log page.
-const MAX_ANSWERS_BYTES: usize = 256 << 10;
+pub(super) const MAX_ANSWERS_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub struct Session {
@@ -38,13 +38,6 @@ pub(super) struct ConnectedQueue {
     pub table: CommandTable,
     /// Data that are waited for.
     pub transfers: Transfers,
-}
-
-impl ConnectedQueue {
-    /// Whether there is so much to do for it that more is to wait.
-    fn is_full(&self) -> bool {
-        self.table.is_full() || self.transfers.copies_are_full()
-    }
 }
 
 /// Where units go: with parts of the drive's content between them, or without.
@@ -120,19 +113,6 @@ impl Session {
     }
 }
 
-/// Why a connection is read no further.
-enum Stop {
-    Fatal(Fatal),
-    /// The host said that it cannot go on.
-    HostLeaves,
-}
-
-impl From<Fatal> for Stop {
-    fn from(fatal: Fatal) -> Self {
-        Stop::Fatal(fatal)
-    }
-}
-
 /// Where a command's data are.
 enum Data<'a> {
     Here(&'a [u8]),
@@ -141,70 +121,29 @@ enum Data<'a> {
 }
 
 impl NvmeTcp {
-    pub(super) fn take_all(
-        &mut self,
-        session: &mut Session,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-        drive: &mut dyn Drive,
-    ) -> Received {
-        let mut consumed = 0;
-        let then = loop {
-            let rest = &bytes[consumed..];
-            let digests = session.link.map_or_else(Digests::default, |link| link.digests);
-            let taken = match pdu::frame(rest, digests) {
-                Ok(Err(wants)) => break Then::Wants(wants),
-                Ok(Ok(unit))
-                    if unit.kind == kind::CAPSULE_CMD
-                        && (out.len() > MAX_ANSWERS_BYTES
-                            || session.queue.as_ref().is_some_and(ConnectedQueue::is_full)) =>
-                {
-                    break Then::Blocked;
-                }
-                Ok(Ok(unit)) => self.take(session, &unit, out, drive).map(|()| unit.bytes),
-                Err(fatal) => Err(fatal.into()),
-            };
-            match taken {
-                Ok(bytes) => consumed += bytes,
-                Err(Stop::HostLeaves) => break Then::Ends(End::Now),
-                Err(Stop::Fatal(fatal)) => {
-                    let header = rest.get(2).map_or(0, |bytes| usize::from(*bytes)).max(pdu::COMMON_BYTES);
-                    pdu::terminate(fatal, &rest[..header.min(rest.len())], out);
-                    break Then::Ends(End::Now);
-                }
-            }
-        };
-        Received { consumed, then }
-    }
-
-    fn take(
+    /// Takes a unit. Fails with nothing if the host said that it cannot go on.
+    pub(super) fn take(
         &mut self,
         session: &mut Session,
         unit: &Pdu<'_>,
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Option<Fatal>> {
         match (unit.kind, session.link) {
-            (kind::H2C_TERM_REQ, _) => Err(Stop::HostLeaves),
-            (kind::IC_REQ, None) => {
-                session.link = Some(Link::open(unit, out)?);
-                Ok(())
-            }
-            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_none() => {
-                self.open_queue(session, &link, unit, out);
-                Ok(())
-            }
+            (kind::H2C_TERM_REQ, _) => return Err(None),
+            (kind::IC_REQ, None) => session.link = Some(Link::open(unit, out)?),
+            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_none() => self.open_queue(session, &link, unit, out),
             (kind::CAPSULE_CMD | kind::H2C_DATA, Some(_)) => {
                 let queue = self.queue(session, Out::Bytes(out)).ok_or(Fatal::SEQUENCE)?;
-                let taken = if unit.kind == kind::CAPSULE_CMD {
-                    begin(queue, unit, drive)
+                if unit.kind == kind::CAPSULE_CMD {
+                    begin(queue, unit, drive)?;
                 } else {
-                    take_data(queue, unit, drive)
-                };
-                Ok(taken?)
+                    take_data(queue, unit, drive)?;
+                }
             }
-            _ => Err(Fatal::SEQUENCE.into()),
+            _ => return Err(Some(Fatal::SEQUENCE)),
         }
+        Ok(())
     }
 
     /// The queue of a connection, with its controller.
@@ -241,8 +180,7 @@ impl NvmeTcp {
                 let head = if flow_control { 0 } else { u16::MAX };
                 Completion { result: controller.into(), head, queue, id, status: status::SUCCESS }
             }
-            Err(Outcome::Refused(status, result)) => Completion { result, head: 0, queue: 0, id, status },
-            Err(_) => Completion { result: 0, head: 0, queue: 0, id, status: status::INTERNAL_ERROR },
+            Err(Refusal(status, result)) => Completion { result, head: 0, queue: 0, id, status },
         };
         link.complete(completion, out);
     }
@@ -251,15 +189,19 @@ impl NvmeTcp {
 fn begin(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Result<(), Fatal> {
     let command = Submission::read(unit.header);
     if let Err(status) = queue.table.begin(command) {
-        let reuses =
-            queue.table.id == 0 && fabrics::is_property(&command) && queue.controller.events.holds(command.id());
-        let done = if reuses { property(&mut queue, &command, drive) } else { Err(status) };
+        // SPDK's host reuses the number of a held event request for property commands when it shuts down, and expects
+        // answers to them.
+        let reuses = queue.table.id == 0
+            && command.opcode() == FABRICS
+            && matches!(command.fabrics_type(), fabrics_kind::PROPERTY_GET | fabrics_kind::PROPERTY_SET)
+            && queue.controller.events.requests.contains(&command.id());
+        let done = if reuses { fabrics::property(&mut queue, &command, drive) } else { Err(status) };
         let (status, result) = done.map_or_else(|status| (status, 0), |result| (status::SUCCESS, result));
         let completion = queue.table.completion(command.id(), status, result);
         nvme::Port::complete(&mut queue.port, completion);
         return Ok(());
     }
-    if queue.table.outstanding() > usize::from(queue.table.entries()) {
+    if queue.table.outstanding > usize::from(queue.table.entries) {
         return Err(Fatal::SEQUENCE);
     }
     match admit(&mut queue, &command).and_then(|()| locate(&queue, &command, unit, drive)) {
@@ -268,7 +210,7 @@ fn begin(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Result<
             queue.port.transfers.want(command, bytes);
             queue.port.ask();
         }
-        Err(status) => queue.finish(&command, status.into()),
+        Err(status) => queue.finish(&command, Err(status)),
     }
     Ok(())
 }
@@ -279,8 +221,8 @@ fn take_data(mut queue: Queue<'_>, unit: &Pdu<'_>, drive: &mut dyn Drive) -> Res
     };
     match admit(&mut queue, &complete.command) {
         Ok(()) if complete.intact => execute(&mut queue, &complete.command, &complete.data, drive),
-        Ok(()) => queue.finish(&complete.command, status::TRANSIENT_TRANSPORT_ERROR.into()),
-        Err(status) => queue.finish(&complete.command, status.into()),
+        Ok(()) => queue.finish(&complete.command, Err(status::TRANSIENT_TRANSPORT_ERROR)),
+        Err(status) => queue.finish(&complete.command, Err(status)),
     }
     queue.port.transfers.release(complete.data, complete.shared);
     queue.port.ask();
@@ -321,7 +263,7 @@ fn locate<'a>(queue: &Queue<'_>, command: &Submission, unit: &Pdu<'a>, drive: &d
 /// Whether a controller takes a command now.
 fn admit(queue: &mut Queue<'_>, command: &Submission) -> Result<(), Status> {
     if queue.table.id == 0 {
-        queue.controller.hear();
+        queue.controller.heard = true;
         if command.opcode() == FABRICS {
             return Ok(());
         }
@@ -334,16 +276,6 @@ fn execute(queue: &mut Queue<'_>, command: &Submission, data: &[u8], drive: &mut
     if queue.table.id > 0 || command.opcode() != FABRICS {
         return queue.execute(command, data, drive);
     }
-    let done = match command.fabrics_type() {
-        fabrics_kind::CONNECT => Err(status::SEQUENCE_ERROR),
-        _ => property(queue, command, drive),
-    };
-    queue.finish(command, done.map_or_else(Outcome::from, Outcome::Done));
-}
-
-/// Reads or sets a property.
-fn property(queue: &mut Queue<'_>, command: &Submission, drive: &mut dyn Drive) -> Result<u64, Status> {
-    queue.controller.hear();
-    let entries = queue.subsystem.queue_entries;
-    fabrics::property(queue.controller, queue.table, command, entries, drive)
+    let done = fabrics::property(queue, command, drive);
+    queue.finish(command, done.map(Outcome::Done));
 }

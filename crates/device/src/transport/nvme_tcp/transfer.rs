@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use slab::Slab;
+
 use super::link::Link;
 use super::pdu::{Fatal, IN_CAPSULE_BYTES, MAX_H2C_DATA_BYTES, Pdu, flag, u16_at, u32_at};
 use crate::transport::nvme::entry::Submission;
@@ -14,52 +16,37 @@ const MAX_BYTES: usize = 8 << 20;
 /// kept for the next command, so much each. What is more takes memory that is shared.
 const OWN_BYTES: usize = 128 << 10;
 
-/// One command that waits for its data.
+/// One command that waits for its data, or has them.
 #[derive(Debug)]
-struct Transfer {
-    command: Submission,
-    data: Vec<u8>,
+pub struct Transfer {
+    pub command: Submission,
+    pub data: Vec<u8>,
     length_bytes: usize,
-    shared: bool,
-    intact: bool,
+    /// Whether they are in memory that is shared.
+    pub shared: bool,
+    /// Whether all their digests agreed.
+    pub intact: bool,
 }
 
 #[derive(Debug)]
 pub struct Transfers {
     /// By the number that the host is told.
-    active: Vec<Option<Transfer>>,
+    active: Slab<Transfer>,
     waiting: VecDeque<(Submission, usize)>,
-    memory: Share,
+    pub memory: Share,
     own_bytes: usize,
     shared_bytes: usize,
-    /// Data of Compare commands, by their identifiers.
-    copies: BTreeMap<u16, Copied>,
+    /// Data of Compare commands, by their identifiers, and whether they are in memory that is shared.
+    copies: BTreeMap<u16, (Vec<u8>, bool)>,
     copied_bytes: usize,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
 }
 
-/// A copy of a command's data.
-#[derive(Debug)]
-struct Copied {
-    data: Vec<u8>,
-    shared: bool,
-}
-
-#[derive(Debug)]
-pub struct Complete {
-    pub command: Submission,
-    pub data: Vec<u8>,
-    /// Whether all their digests agreed.
-    pub intact: bool,
-    /// Whether they are in memory that is shared.
-    pub shared: bool,
-}
-
 impl Transfers {
     pub fn new(memory: Share) -> Self {
         Self {
-            active: Vec::new(),
+            active: Slab::new(),
             waiting: VecDeque::new(),
             memory,
             own_bytes: 0,
@@ -78,44 +65,26 @@ impl Transfers {
 
     /// Asks the host for data that there is memory for.
     pub fn ask(&mut self, link: &Link, out: &mut Vec<u8>) {
-        while let Some((command, transfer, length_bytes)) = self.next() {
-            link.ask(command, transfer, length_bytes, out);
+        while let Some(&(command, length_bytes)) = self.waiting.front() {
+            let shared = self.own_bytes + length_bytes > OWN_BYTES;
+            let is_much = shared && self.shared_bytes > 0 && self.shared_bytes + length_bytes > MAX_BYTES;
+            if is_much || !self.memory.take(if shared { length_bytes as u64 } else { 0 }) {
+                return;
+            }
+            self.waiting.pop_front();
+            *(if shared { &mut self.shared_bytes } else { &mut self.own_bytes }) += length_bytes;
+            let data = self.spare.pop().unwrap_or_default();
+            self.spare_bytes -= data.capacity();
+            let at = self.active.insert(Transfer { command, data, length_bytes, shared, intact: true });
+            link.ask(command.id(), at as u16, length_bytes as u32, out);
         }
     }
 
-    /// The next data to be asked for: the command, the number of the transfer, and bytes.
-    fn next(&mut self) -> Option<(u16, u16, u32)> {
-        let (_, length_bytes) = *self.waiting.front()?;
-        let shared = self.own_bytes + length_bytes > OWN_BYTES;
-        if shared && self.shared_bytes > 0 && self.shared_bytes + length_bytes > MAX_BYTES {
-            return None;
-        }
-        let from_shared = if shared { length_bytes as u64 } else { 0 };
-        if !self.memory.take(from_shared) {
-            return None;
-        }
-        let (command, length_bytes) = self.waiting.pop_front()?;
-        if shared {
-            self.shared_bytes += length_bytes;
-        } else {
-            self.own_bytes += length_bytes;
-        }
-        let at = self.active.iter().position(Option::is_none).unwrap_or(self.active.len());
-        if at == self.active.len() {
-            self.active.push(None);
-        }
-        let data = self.spare.pop().unwrap_or_default();
-        self.spare_bytes -= data.capacity();
-        self.active[at] = Some(Transfer { command, data, length_bytes, shared, intact: true });
-        Some((command.id(), at as u16, length_bytes as u32))
-    }
-
-    pub fn received(&mut self, pdu: &Pdu<'_>) -> Result<Option<Complete>, Fatal> {
+    /// Data arrived: the transfer that they complete.
+    pub fn received(&mut self, pdu: &Pdu<'_>) -> Result<Option<Transfer>, Fatal> {
         let at = usize::from(u16_at(pdu.header, 10));
         let (offset, length) = (u32_at(pdu.header, 12) as usize, u32_at(pdu.header, 16) as usize);
-        let Some(Some(transfer)) = self.active.get_mut(at) else {
-            return Err(Fatal::field(10));
-        };
+        let transfer = self.active.get_mut(at).ok_or(Fatal::field(10))?;
         if u16_at(pdu.header, 8) != transfer.command.id() {
             return Err(Fatal::field(8));
         }
@@ -134,13 +103,7 @@ impl Transfers {
         }
         transfer.data.extend_from_slice(pdu.data);
         transfer.intact &= pdu.intact;
-        let complete = if ends { self.active[at].take() } else { None };
-        Ok(complete.map(|done| Complete {
-            command: done.command,
-            data: done.data,
-            intact: done.intact,
-            shared: done.shared,
-        }))
+        Ok(if ends { self.active.try_remove(at) } else { None })
     }
 
     /// The data of a completed transfer are not needed any more.
@@ -166,28 +129,23 @@ impl Transfers {
         } else {
             self.copied_bytes += data.len();
         }
-        self.copies.insert(id, Copied { data: data.to_vec(), shared });
+        self.copies.insert(id, (data.to_vec(), shared));
     }
 
     /// Takes back the copy of a command's data.
     pub fn take_copy(&mut self, id: u16) -> Option<Vec<u8>> {
-        let copied = self.copies.remove(&id)?;
-        if copied.shared {
-            self.memory.give_back(copied.data.len() as u64);
+        let (data, shared) = self.copies.remove(&id)?;
+        if shared {
+            self.memory.give_back(data.len() as u64);
         } else {
-            self.copied_bytes -= copied.data.len();
+            self.copied_bytes -= data.len();
         }
-        Some(copied.data)
+        Some(data)
     }
 
     /// Whether the copies leave no room for another: no command is taken until some are forgotten.
     pub fn copies_are_full(&self) -> bool {
         self.copied_bytes + IN_CAPSULE_BYTES > OWN_BYTES
-    }
-
-    /// Whether the connection has shared memory.
-    pub fn holds_memory(&self) -> bool {
-        self.memory.held_bytes() > 0
     }
 
     /// The connection is gone: nothing is waited for.

@@ -53,14 +53,20 @@ impl Listener {
     /// Listens. A Unix socket is its owner's alone (mode 0600) from its first moment on; one that
     /// nobody listens at any more is replaced.
     pub fn bind(endpoint: &Endpoint) -> Result<Self, ListenError> {
-        match endpoint {
+        let bound = match endpoint {
             Endpoint::Unix(path) => Self::bind_unix(path),
             Endpoint::Tcp(address) => Self::bind_tcp(*address),
-        }
-        .map_err(|error| explain(error, endpoint))
+        };
+        bound.map_err(|source| match (source.kind(), endpoint.clone()) {
+            (ErrorKind::AddrInUse, endpoint) => ListenError::Taken { endpoint },
+            // What `remove_stale` says.
+            (ErrorKind::AlreadyExists, Endpoint::Unix(path)) => ListenError::NotASocket { path },
+            (ErrorKind::PermissionDenied, endpoint @ Endpoint::Tcp(_)) => ListenError::Privileged { endpoint },
+            (_, endpoint) => ListenError::Failed { endpoint, source },
+        })
     }
 
-    fn bind_unix(path: &Path) -> Result<Self, Refusal> {
+    fn bind_unix(path: &Path) -> io::Result<Self> {
         remove_stale(path)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -73,7 +79,7 @@ impl Listener {
         Ok(Self { socket, endpoint: Endpoint::Unix(path.to_owned()), file: Some((file.dev(), file.ino())) })
     }
 
-    fn bind_tcp(address: SocketAddr) -> Result<Self, Refusal> {
+    fn bind_tcp(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let endpoint = Endpoint::Tcp(listener.local_addr()?);
@@ -136,49 +142,19 @@ pub fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
     }
 }
 
-enum Refusal {
-    Taken,
-    NotASocket(PathBuf),
-    Io(io::Error),
-}
-
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Self {
-        if error.kind() == ErrorKind::AddrInUse { Refusal::Taken } else { Refusal::Io(error) }
-    }
-}
-
-impl From<Errno> for Refusal {
-    fn from(error: Errno) -> Self {
-        io::Error::from(error).into()
-    }
-}
-
-fn explain(refusal: Refusal, endpoint: &Endpoint) -> ListenError {
-    let endpoint = endpoint.clone();
-    match refusal {
-        Refusal::Taken => ListenError::Taken { endpoint },
-        Refusal::NotASocket(path) => ListenError::NotASocket { path },
-        Refusal::Io(source) if matches!(endpoint, Endpoint::Tcp(_)) && source.kind() == ErrorKind::PermissionDenied => {
-            ListenError::Privileged { endpoint }
-        }
-        Refusal::Io(source) => ListenError::Failed { endpoint, source },
-    }
-}
-
 /// Removes a socket that a killed drive left: one at which nobody listens.
-fn remove_stale(path: &Path) -> Result<(), Refusal> {
+fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(file) = fs::symlink_metadata(path) else {
         return Ok(());
     };
     if !file.file_type().is_socket() {
-        return Err(Refusal::NotASocket(path.to_owned()));
+        return Err(ErrorKind::AlreadyExists.into());
     }
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(fs::remove_file(path)?),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Ok(_) => Err(Refusal::Taken),
-        Err(error) => Err(Refusal::Io(error)),
+        Ok(_) => Err(ErrorKind::AddrInUse.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -221,22 +197,16 @@ mod tests {
     fn a_socket_that_somebody_listens_at_is_taken_and_one_left_behind_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let [drive, left, file] = ["drive.sock", "left.sock", "file"].map(|name| folder.path().join(name));
-        let endpoint = Endpoint::Unix(drive);
-        let first = Listener::bind(&endpoint).unwrap();
-        assert!(matches!(Listener::bind(&endpoint), Err(ListenError::Taken { .. })));
+        for endpoint in [Endpoint::Unix(drive), "127.0.0.1:0".parse().unwrap()] {
+            let first = Listener::bind(&endpoint).unwrap();
+            let message = Listener::bind(first.endpoint()).unwrap_err().to_string();
+            assert!(message.contains("taken"), "{message}");
+        }
         std::mem::drop(UnixListener::bind(&left).unwrap());
         Listener::bind(&Endpoint::Unix(left)).unwrap();
-        drop(first);
         fs::write(&file, "").unwrap();
         let refused = Listener::bind(&Endpoint::Unix(file));
         assert!(matches!(refused, Err(ListenError::NotASocket { .. })));
-    }
-
-    #[test]
-    fn a_port_that_is_taken_is_said_to_be() {
-        let first = Listener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let message = Listener::bind(first.endpoint()).unwrap_err().to_string();
-        assert!(message.contains("taken"), "{message}");
     }
 
     #[test]

@@ -66,17 +66,14 @@ impl Output {
     /// follows.
     pub fn content(&mut self, part: (u64, u64), with_digest: bool, drive: &dyn Drive) {
         let (offset_bytes, length_bytes) = part;
-        let is_first = self.parts.is_empty() && self.kept() <= FIRST_BYTES;
-        if length_bytes <= SHORT_BYTES && is_first {
-            let content = drive.content(offset_bytes, length_bytes);
-            self.bytes.extend_from_slice(content);
-            if with_digest {
-                let digest = crc32c::crc32c(content).to_le_bytes();
+        let part = Part { behind: self.bytes.len(), offset_bytes, length_bytes, digest: with_digest.then_some(0) };
+        if length_bytes <= SHORT_BYTES && self.parts.is_empty() && self.kept() <= FIRST_BYTES {
+            self.bytes.extend_from_slice(part.content(drive));
+            if let Some(digest) = part.digest(drive) {
                 self.bytes.extend_from_slice(&digest);
             }
             return;
         }
-        let part = Part { behind: self.bytes.len(), offset_bytes, length_bytes, digest: with_digest.then_some(0) };
         self.parts_bytes += part.whole_bytes();
         self.parts.push_back(part);
     }

@@ -109,7 +109,7 @@ pub trait Protocol {
     fn closed(&mut self, _session: &mut Self::Session) {}
 
     /// A client that measures how long the transport takes.
-    fn probe(&self, _at: &Endpoint) -> Option<Box<dyn Probe>> {
+    fn probe(&self, _at: &Endpoint) -> Option<Probe> {
         None
     }
 }

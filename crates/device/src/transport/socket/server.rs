@@ -6,13 +6,15 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use slab::Slab;
 
 use super::slot::{Slot, State};
-use super::{Endpoint, ListenError, Listener, Output, Protocol, SharedMemory, Stream};
+use super::{End, Endpoint, ListenError, Listener, Output, Protocol, SharedMemory, Stream};
 use crate::command::{Answer, Drive};
 use crate::transport::{Probe, Transport};
 
@@ -46,7 +48,7 @@ pub struct Server<P: Protocol> {
     memory: SharedMemory,
     memory_changes: u64,
     epoll: OwnedFd,
-    slots: Vec<Option<Slot<P::Session>>>,
+    slots: Slab<Slot<P::Session>>,
     hot: Vec<u32>,
     dirty: Vec<u32>,
     polls: u64,
@@ -57,8 +59,13 @@ impl<P: Protocol> Server<P> {
     /// Listens. `transport` is the number that its commands carry; further clients than `limit` are turned away.
     pub fn bind(mut protocol: P, transport: u32, endpoint: &Endpoint, limit: usize) -> Result<Self, ListenError> {
         let listener = Listener::bind(endpoint)?;
-        let epoll = watch_for_clients(&listener)
-            .map_err(|source| ListenError::Failed { endpoint: endpoint.clone(), source })?;
+        let watch_for_clients = || {
+            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+            Ok(epoll)
+        };
+        let epoll = watch_for_clients()
+            .map_err(|error: Errno| ListenError::Failed { endpoint: endpoint.clone(), source: error.into() })?;
         protocol.bound(listener.endpoint());
         Ok(Self {
             protocol,
@@ -68,7 +75,7 @@ impl<P: Protocol> Server<P> {
             memory: SharedMemory::default(),
             memory_changes: 0,
             epoll,
-            slots: Vec::new(),
+            slots: Slab::new(),
             hot: Vec::new(),
             dirty: Vec::new(),
             polls: 0,
@@ -85,7 +92,7 @@ impl<P: Protocol> Server<P> {
         let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
         let events = match epoll::wait(&self.epoll, &mut room[..], Some(&Timespec::default())) {
             Ok((events, _)) => events,
-            Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         let mut any = false;
@@ -93,23 +100,20 @@ impl<P: Protocol> Server<P> {
             match event.data.u64() {
                 LISTENER => any |= self.accept(drive)?,
                 token => {
+                    let flags = event.flags;
+                    let is = |flag| flags.intersects(flag | epoll::EventFlags::ERR | epoll::EventFlags::HUP);
                     // A client that reads again may have requests in its buffer that waited for it.
-                    self.wake(token as u32, event.flags);
+                    if is(epoll::EventFlags::OUT) {
+                        self.mark_dirty(token as u32);
+                    }
+                    if is(epoll::EventFlags::IN) {
+                        self.mark_hot(token as u32);
+                    }
                     any = true;
                 }
             }
         }
         Ok(any)
-    }
-
-    fn wake(&mut self, at: u32, flags: epoll::EventFlags) {
-        let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
-        if broken || flags.contains(epoll::EventFlags::OUT) {
-            self.mark_dirty(at);
-        }
-        if broken || flags.contains(epoll::EventFlags::IN) {
-            self.mark_hot(at);
-        }
     }
 
     fn accept(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
@@ -118,10 +122,10 @@ impl<P: Protocol> Server<P> {
             if !self.listener.has_client()? {
                 break;
             }
-            let mut free = self.free_slot();
-            if free.is_none() && self.reap_disconnected(drive) {
-                free = self.free_slot();
-                if free.is_none() {
+            let mut has_room = self.slots.len() < self.limit;
+            if !has_room && self.reap_disconnected(drive) {
+                has_room = self.slots.len() < self.limit;
+                if !has_room {
                     break; // the client waits for the answers to one that left
                 }
             }
@@ -130,8 +134,8 @@ impl<P: Protocol> Server<P> {
             };
             any = true;
             // Beyond the limit the stream is dropped here, which tells the client at once.
-            if let Some(at) = free {
-                self.open(at, stream);
+            if has_room {
+                self.open(stream);
             }
         }
         Ok(any)
@@ -139,50 +143,37 @@ impl<P: Protocol> Server<P> {
 
     /// Reads the connections of clients that left. Returns true if there are any.
     fn reap_disconnected(&mut self, drive: &mut dyn Drive) -> bool {
-        let mut any = false;
-        for at in 0..self.slots.len() as u32 {
-            let slot = self.slots[at as usize].as_ref();
-            if slot.is_some_and(Slot::is_leaving) {
-                self.mark_hot(at);
-                any = true;
-            }
+        let slots = self.slots.iter().filter(|(_, slot)| slot.is_leaving());
+        let leaving: Vec<u32> = slots.map(|(at, _)| at as u32).collect();
+        for &at in &leaving {
+            self.mark_hot(at);
         }
         self.receive(drive);
-        any
+        !leaving.is_empty()
     }
 
-    fn free_slot(&mut self) -> Option<u32> {
-        let free = self.slots.iter().position(Option::is_none);
-        match free {
-            Some(at) => Some(at as u32),
-            None if self.slots.len() < self.limit => {
-                self.slots.push(None);
-                Some(self.slots.len() as u32 - 1)
-            }
-            None => None,
-        }
-    }
-
-    fn open(&mut self, at: u32, stream: Stream) {
+    fn open(&mut self, stream: Stream) {
+        let entry = self.slots.vacant_entry();
+        let at = entry.key() as u32;
         let token = epoll::EventData::new_u64(at.into());
         if epoll::add(&self.epoll, &stream, token, epoll::EventFlags::IN).is_err() {
             return;
         }
         let mut output = Output::default();
         let session = self.protocol.open(self.transport, at, Instant::now(), &self.memory, &mut output.bytes);
-        let slot = Slot::new(stream, session, self.memory.share(), output);
-        self.slots[at as usize] = Some(slot);
+        entry.insert(Slot::new(stream, session, self.memory.share(), output));
         self.dirty.push(at);
         self.mark_hot(at);
     }
 
-    fn slot(&mut self, at: u32) -> Option<&mut Slot<P::Session>> {
-        self.slots.get_mut(at as usize)?.as_mut()
+    /// The numbers of all slots.
+    fn numbers(&self) -> Vec<u32> {
+        self.slots.iter().map(|(at, _)| at as u32).collect()
     }
 
     fn mark_hot(&mut self, at: u32) {
         let hot_until = self.polls + BUSY_POLLS;
-        let Some(slot) = self.slot(at) else { return };
+        let Some(slot) = self.slots.get_mut(at as usize) else { return };
         slot.hot_until = hot_until;
         if !std::mem::replace(&mut slot.hot, true) {
             self.hot.push(at);
@@ -190,7 +181,8 @@ impl<P: Protocol> Server<P> {
     }
 
     fn mark_dirty(&mut self, at: u32) {
-        let is_new = self.slot(at).is_some_and(|slot| !std::mem::replace(&mut slot.dirty, true));
+        let slot = self.slots.get_mut(at as usize);
+        let is_new = slot.is_some_and(|slot| !std::mem::replace(&mut slot.dirty, true));
         if is_new {
             self.dirty.push(at);
         }
@@ -214,7 +206,7 @@ impl<P: Protocol> Server<P> {
 
     /// Whether the connection stays busy, and whether it had anything.
     fn receive_from(&mut self, at: u32, drive: &mut dyn Drive) -> (bool, bool) {
-        let Some(slot) = self.slots[at as usize].as_mut() else {
+        let Some(slot) = self.slots.get_mut(at as usize) else {
             return (false, false);
         };
         let Ok(progress) = slot.receive(&mut self.protocol, drive) else {
@@ -225,9 +217,7 @@ impl<P: Protocol> Server<P> {
         if progress {
             slot.hot_until = self.polls + BUSY_POLLS;
         }
-        let asks_less = matches!(slot.state, State::Ending(_)) || slot.waits_for_memory();
-        let sends = progress && slot.has_to_send() || slot.is_unsent() || asks_less;
-        let stays = slot.hot_until > self.polls || slot.is_blocked() || slot.has_plaintext();
+        let (stays, sends) = (slot.stays_hot(self.polls), slot.gets_dirty(progress));
         slot.hot = stays;
         if sends {
             self.mark_dirty(at);
@@ -236,7 +226,7 @@ impl<P: Protocol> Server<P> {
     }
 
     fn close(&mut self, at: u32) {
-        let Some(slot) = self.slots[at as usize].as_mut() else {
+        let Some(slot) = self.slots.get_mut(at as usize) else {
             return;
         };
         if slot.state != State::Gone {
@@ -244,17 +234,17 @@ impl<P: Protocol> Server<P> {
             self.protocol.closed(&mut slot.session);
         }
         if self.protocol.in_flight(&slot.session) == 0 {
-            self.slots[at as usize] = None;
+            self.slots.remove(at as usize);
         }
     }
 
     /// Lets connections go on that waited for memory.
     fn share_memory(&mut self) {
-        for at in 0..self.slots.len() as u32 {
-            let slot = self.slots[at as usize].as_mut();
-            let Some(slot) = slot.filter(|slot| slot.state == State::Open) else {
+        for at in self.numbers() {
+            let slot = &mut self.slots[at as usize];
+            if slot.state != State::Open {
                 continue;
-            };
+            }
             self.protocol.memory_freed(&mut slot.session, &mut slot.output.bytes);
             self.mark_dirty(at);
             self.mark_hot(at);
@@ -264,15 +254,13 @@ impl<P: Protocol> Server<P> {
     fn tick(&mut self, now: Instant, drive: &dyn Drive) {
         self.ticked = now;
         let is_short = self.memory.is_short();
-        for at in 0..self.slots.len() as u32 {
-            let Some(slot) = self.slots[at as usize].as_mut() else {
-                continue;
-            };
+        for at in self.numbers() {
+            let slot = &mut self.slots[at as usize];
             if slot.state == State::Gone {
                 continue;
             }
             let holds = is_short
-                && (slot.holds_memory() || self.protocol.holds_memory(&slot.session))
+                && (slot.memory.held_bytes() > 0 || self.protocol.holds_memory(&slot.session))
                 && self.protocol.in_flight(&slot.session) == 0;
             if slot.is_late(now) || slot.memory_timed_out(now) && holds {
                 self.close(at);
@@ -334,32 +322,31 @@ impl<P: Protocol> Transport for Server<P> {
 
     fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
         let at = answer.command.tag.queue;
-        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
+        let Some(slot) = self.slots.get_mut(at as usize) else {
             return;
         };
-        if !slot.state.takes_answers() {
+        // Nothing follows a request to end the connection.
+        if !matches!(slot.state, State::Open | State::Ending(End::WhenAnswered)) {
             self.protocol.dropped(&mut slot.session, answer);
             if slot.state == State::Gone && self.protocol.in_flight(&slot.session) == 0 {
-                self.slots[at as usize] = None;
+                self.slots.remove(at as usize);
             }
             return;
         }
         self.protocol.answer(&mut slot.session, answer, &mut slot.output, drive);
-        if slot.sends_early() {
-            let in_flight = self.protocol.in_flight(&slot.session);
-            let sent = slot.send(in_flight, &self.epoll, at.into(), drive);
-            if sent.is_err() {
-                self.close(at);
-            }
-            return;
+        if !slot.sends_early() {
+            return self.mark_dirty(at);
         }
-        self.mark_dirty(at);
+        let in_flight = self.protocol.in_flight(&slot.session);
+        if slot.send(in_flight, &self.epoll, at.into(), drive).is_err() {
+            self.close(at);
+        }
     }
 
     fn send(&mut self, drive: &dyn Drive) -> io::Result<bool> {
         let mut resumed = false;
         while let Some(at) = self.dirty.pop() {
-            let Some(slot) = self.slots[at as usize].as_mut() else {
+            let Some(slot) = self.slots.get_mut(at as usize) else {
                 continue;
             };
             slot.dirty = false;
@@ -372,31 +359,23 @@ impl<P: Protocol> Transport for Server<P> {
         Ok(resumed)
     }
 
-    fn descriptors(&self, into: &mut Vec<RawFd>) {
-        into.push(self.epoll.as_raw_fd());
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        into.push(self.epoll.as_fd());
     }
 
     fn connections(&self) -> usize {
-        self.slots.iter().flatten().filter(|slot| slot.state != State::Gone).count()
+        self.slots.iter().filter(|(_, slot)| slot.state != State::Gone).count()
     }
 
     fn disconnect(&mut self) {
-        for at in 0..self.slots.len() as u32 {
-            self.close(at);
-        }
+        self.numbers().into_iter().for_each(|at| self.close(at));
     }
 
     fn share_memory(&mut self, memory: &SharedMemory) {
         self.memory = memory.clone();
     }
 
-    fn probe(&self) -> Option<Box<dyn Probe>> {
+    fn probe(&self) -> Option<Probe> {
         self.protocol.probe(self.listener.endpoint())
     }
-}
-
-fn watch_for_clients(listener: &Listener) -> io::Result<OwnedFd> {
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-    Ok(epoll)
 }

@@ -42,19 +42,12 @@ pub(super) enum State {
     Gone,
 }
 
-impl State {
-    /// Whether answers are still sent: nothing follows a request to end the connection.
-    pub(super) fn takes_answers(self) -> bool {
-        matches!(self, State::Open | State::Ending(End::WhenAnswered))
-    }
-}
-
 pub(super) struct Slot<S> {
     stream: Option<Stream>,
     pub(super) session: S,
     input: Input,
     /// The connection's share of the memory for long messages.
-    memory: Share,
+    pub(super) memory: Share,
     pub(super) output: Output,
     wants: usize,
     blocked: bool,
@@ -110,9 +103,20 @@ impl<S> Slot<S> {
         }
     }
 
-    /// Whether it is to be looked at in the next poll whatever the kernel says.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.blocked && self.state == State::Open
+    /// Whether it is to be looked at in the next poll whatever the kernel says: it was busy lately, has messages that were
+    /// blocked, or bytes to be read that no descriptor tells of.
+    pub(super) fn stays_hot(&self, polls: u64) -> bool {
+        let has_plaintext = || self.stream.as_ref().is_some_and(Stream::has_plaintext);
+        self.hot_until > polls || self.blocked && self.state == State::Open || has_plaintext()
+    }
+
+    /// Whether there is something to be sent after `progress`, or encrypted bytes wait for the socket, or the kernel is to
+    /// be asked for less.
+    pub(super) fn gets_dirty(&self, progress: bool) -> bool {
+        progress && self.output.left() > 0
+            || self.stream.as_ref().is_some_and(Stream::is_unsent)
+            || matches!(self.state, State::Ending(_))
+            || self.memory.waits()
     }
 
     /// Whether it will be free without further words of its client.
@@ -134,7 +138,7 @@ impl<S> Slot<S> {
         match self.state {
             State::Open if paused => return Ok(false),
             State::Open => {}
-            State::Lingering => return discard(stream),
+            State::Lingering => return stream.discard(),
             State::Ending(_) | State::Gone => return Ok(false),
         }
         if !self.blocked {
@@ -187,21 +191,6 @@ impl<S> Slot<S> {
         }
     }
 
-    /// Whether there is anything to be sent.
-    pub(super) fn has_to_send(&self) -> bool {
-        self.output.left() > 0 || self.is_unsent()
-    }
-
-    /// Whether encrypted bytes wait for the socket.
-    pub(super) fn is_unsent(&self) -> bool {
-        self.stream.as_ref().is_some_and(Stream::is_unsent)
-    }
-
-    /// Whether there are bytes to be read that no descriptor tells of.
-    pub(super) fn has_plaintext(&self) -> bool {
-        self.stream.as_ref().is_some_and(Stream::has_plaintext)
-    }
-
     /// Gives memory back that the present message does not need.
     fn give_back(&mut self) {
         let held_bytes = self.memory.held_bytes();
@@ -218,16 +207,6 @@ impl<S> Slot<S> {
             self.input.make_room(room);
             self.memory.give_back(held_bytes - extra);
         }
-    }
-
-    /// Whether the connection waits for memory.
-    pub(super) fn waits_for_memory(&self) -> bool {
-        self.memory.waits()
-    }
-
-    /// Whether the connection has memory for a long message.
-    pub(super) fn holds_memory(&self) -> bool {
-        self.memory.held_bytes() > 0
     }
 
     pub(super) fn end(&mut self, end: End) {
@@ -299,22 +278,19 @@ impl<S> Slot<S> {
             State::Lingering => self.progress.has_lasted(now, 0, LINGER_TIME),
             State::Ending(_) => self.progress.has_lasted(now, 0, MESSAGE_TIME),
             State::Gone => false,
-            State::Open => self.message_timed_out(now),
+            State::Open
+                if self.blocked || self.is_paused() || self.memory.waits() || self.input.pending().is_empty() =>
+            {
+                self.progress = Stall::default();
+                false
+            }
+            State::Open => self.progress.has_lasted(now, self.consumed, MESSAGE_TIME),
         }
     }
 
     /// Whether it has been silent for too long to keep memory that other connections wait for.
     pub(super) fn memory_timed_out(&mut self, now: Instant) -> bool {
         self.silence.has_lasted(now, self.received, KEEPING_TIME)
-    }
-
-    fn message_timed_out(&mut self, now: Instant) -> bool {
-        let pauses = self.blocked || self.is_paused() || self.memory.waits();
-        if pauses || self.input.pending().is_empty() {
-            self.progress = Stall::default();
-            return false;
-        }
-        self.progress.has_lasted(now, self.consumed, MESSAGE_TIME)
     }
 
     /// Closes the socket; the session stays until its last answer.
@@ -324,17 +300,6 @@ impl<S> Slot<S> {
         self.input = Input::default();
         self.memory.clear();
         self.output = Output::default();
-    }
-}
-
-/// Throws away what a client sends that was told to leave.
-fn discard(stream: &mut Stream) -> io::Result<bool> {
-    let mut bytes = [0; 16 << 10];
-    match stream.read_raw(&mut bytes) {
-        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

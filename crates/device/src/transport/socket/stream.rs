@@ -4,7 +4,7 @@
 //! wait for the socket. Whoever makes the [`rustls::Connection`] decides which certificates count.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, send, sendmsg, shutdown};
@@ -81,9 +81,14 @@ impl Stream {
         let _ = shutdown(&*self, Shutdown::Write);
     }
 
-    /// Reads bytes as they arrived, encrypted or not.
-    pub fn read_raw(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(into)
+    /// Throws away what a client sends that was told to leave, encrypted or not. Returns false if there was nothing.
+    pub fn discard(&mut self) -> io::Result<bool> {
+        match self.socket.read(&mut [0; 16 << 10]) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether its client hung up. What it sent before may still be there to be read.
@@ -208,12 +213,6 @@ impl Write for Socket {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.0.as_fd()
-    }
-}
-
-impl AsRawFd for Stream {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.0.as_raw_fd()
     }
 }
 

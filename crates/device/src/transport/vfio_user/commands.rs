@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::interrupts::VECTORS;
-use super::pages::{self, PAGE_BYTES};
+use super::pages;
 use super::queues::Place;
 use super::registers::MOST_QUEUES;
 use crate::command::Drive;
@@ -22,27 +22,21 @@ impl Device {
     pub fn execute_admin(&mut self, command: &Submission, drive: &mut dyn Drive) -> Result<(), Status> {
         command.room()?;
         let outcome = match command.opcode() {
-            opcode::CREATE_COMPLETION_QUEUE => self.create_completions(command)?,
-            opcode::CREATE_SUBMISSION_QUEUE => self.create_submissions(command)?,
-            opcode::DELETE_COMPLETION_QUEUE => self.delete_completions(command)?,
-            opcode::DELETE_SUBMISSION_QUEUE => self.delete_submissions(command, drive)?,
-            opcode::GET_FEATURES | opcode::SET_FEATURES => match self.interrupt_feature(command)? {
-                Some(outcome) => outcome,
-                None => return self.execute_shared(command, drive),
-            },
-            _ => return self.execute_shared(command, drive),
+            opcode::CREATE_COMPLETION_QUEUE => Some(self.create_completions(command)?),
+            opcode::CREATE_SUBMISSION_QUEUE => Some(self.create_submissions(command)?),
+            opcode::DELETE_COMPLETION_QUEUE => Some(self.delete_completions(command)?),
+            opcode::DELETE_SUBMISSION_QUEUE => Some(self.delete_submissions(command, drive)?),
+            opcode::GET_FEATURES | opcode::SET_FEATURES => self.interrupt_feature(command)?,
+            _ => None,
         };
-        if let Some(mut queue) = self.queue(0) {
-            queue.finish(command, outcome);
-        }
-        Ok(())
-    }
-
-    /// Commands that all transports have.
-    fn execute_shared(&mut self, command: &Submission, drive: &mut dyn Drive) -> Result<(), Status> {
         let Some(mut queue) = self.queue(0) else {
             return Ok(());
         };
+        if let Some(outcome) = outcome {
+            queue.finish(command, Ok(outcome));
+            return Ok(());
+        }
+        // A command that all transports have.
         let mut data = vec![0; queue.data_bytes(command, drive)?];
         pages::read(command, queue.port.memory, &mut data)?;
         queue.execute(command, &data, drive);
@@ -89,7 +83,7 @@ impl Device {
         if command.word(11) & 1 == 0 {
             return Err(status::INVALID_FIELD);
         }
-        if address % PAGE_BYTES != 0 {
+        if pages::offset(address) != 0 {
             return Err(status::PAGE_OFFSET_INVALID);
         }
         Ok(Place { id, address, entries: last + 1 })
@@ -97,11 +91,8 @@ impl Device {
 
     fn delete_completions(&mut self, command: &Submission) -> Result<Outcome, Status> {
         let id = command.word(10) as u16;
-        let queue = self
-            .completions
-            .get_mut(usize::from(id))
-            .filter(|queue| id > 0 && queue.is_some())
-            .ok_or(status::QUEUE_IDENTIFIER_INVALID)?;
+        let queue = self.completions.get_mut(usize::from(id)).filter(|queue| id > 0 && queue.is_some());
+        let queue = queue.ok_or(status::QUEUE_IDENTIFIER_INVALID)?;
         let mut submissions = self.submissions.iter().flatten();
         if submissions.any(|submissions| submissions.completions == id) {
             return Err(status::QUEUE_DELETION_INVALID);
@@ -113,13 +104,8 @@ impl Device {
     /// Complete when the drive has nothing of the queue any more.
     fn delete_submissions(&mut self, command: &Submission, drive: &mut dyn Drive) -> Result<Outcome, Status> {
         let id = command.word(10) as u16;
-        let queue = self
-            .submissions
-            .get_mut(usize::from(id))
-            .filter(|_| id > 0)
-            .and_then(Option::as_mut)
-            .filter(|queue| queue.deletion.is_none())
-            .ok_or(status::QUEUE_IDENTIFIER_INVALID)?;
+        let queue = self.submissions.get_mut(usize::from(id)).filter(|_| id > 0).and_then(Option::as_mut);
+        let queue = queue.filter(|queue| queue.deletion.is_none()).ok_or(status::QUEUE_IDENTIFIER_INVALID)?;
         queue.deletion = Some(command.id());
         queue.table.abort_all(drive);
         self.end_deletion(id);
@@ -135,9 +121,7 @@ impl Device {
         let number = match id {
             feature::INTERRUPT_COALESCING => &mut self.coalescing,
             feature::INTERRUPT_VECTOR => {
-                let vector = usize::from(value as u16);
-                let settings = self.vector_settings.get_mut(vector);
-                settings.ok_or(status::INVALID_FIELD)?
+                self.vector_settings.get_mut(usize::from(value as u16)).ok_or(status::INVALID_FIELD)?
             }
             feature::HOST_IDENTIFIER if sets && !saves => {
                 if value & 1 == 0 {
@@ -155,8 +139,7 @@ impl Device {
         }
         if sets {
             *number = value;
-            return Ok(Some(Outcome::Done(0)));
         }
-        Ok(Some(Outcome::Done((*number).into())))
+        Ok(Some(Outcome::Done(if sets { 0 } else { (*number).into() })))
     }
 }

@@ -21,6 +21,31 @@ const RESET: u16 = 1 << 15;
 /// The vendor: a number without an owner, which SPDK's devices have, too.
 pub const VENDOR: u16 = 0x4e58;
 
+const VENDOR_AND_DEVICE: [u8; 4] = [VENDOR.to_le_bytes()[0], VENDOR.to_le_bytes()[1], 0x01, 0x00];
+
+/// Its fields: where they begin, their bytes after a reset, and the bits that hosts may write.
+const FIELDS: &[(usize, &[u8], &[u8])] = &[
+    (0x00, &VENDOR_AND_DEVICE, &[]),
+    (COMMAND, &[], &[0x07, 0x04]),          // memory, bus master, no interrupt pin
+    (0x06, &[1 << 4], &[]),                 // there are capabilities
+    (0x08, &[0x00, 0x02, 0x08, 0x01], &[]), // mass storage, non-volatile memory, NVM Express
+    (0x10, &[0x04], &(!(BAR_BYTES as u64 - 1)).to_le_bytes()), // the registers: 64 bits of address
+    (0x2c, &VENDOR_AND_DEVICE, &[]),
+    (0x34, &[POWER as u8], &[]),
+    (0x3c, &[], &[0xff]),
+    (POWER, &[0x01, VECTORS_AT as u8, 0x03, 0x00, 0x08], &[]), // keeps its state in a reset
+    (POWER + 4, &[], &[0x03]),
+    (VECTORS_AT, &[0x11, EXPRESS as u8, VECTORS as u8 - 1], &[]),
+    (VECTORS_AT + 2, &[], &[0x00, 0xc0]), // on, all masked
+    (VECTORS_AT + 4, &(VECTOR_TABLE_AT as u32).to_le_bytes(), &[]),
+    (VECTORS_AT + 8, &(PENDING_BITS_AT as u32).to_le_bytes(), &[]),
+    (EXPRESS, &[0x10, 0x00, 0x02, 0x00], &[]), // version 2, an endpoint
+    (EXPRESS + 4, &((1u32 << 28) | (1 << 15)).to_le_bytes(), &[]), // can be reset, and tells errors by their roles
+    (EXPRESS_CONTROL, &[], &[0xff, 0x7f]),
+    (EXPRESS + 12, &[0x11], &[]), // a link of one lane
+    (EXPRESS + 18, &[0x11], &[]),
+];
+
 /// The bytes of the configuration space, and the bits that hosts may write.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -32,43 +57,15 @@ impl Default for Configuration {
     /// The state after a reset.
     fn default() -> Self {
         let mut space = Self { bytes: [0; HEADER_BYTES], writable: [0; HEADER_BYTES] };
-        let [low, high] = (1u16 << 4).to_le_bytes(); // there are capabilities
-        let [vendor_low, vendor_high] = VENDOR.to_le_bytes();
-        space.set(0x00, &[vendor_low, vendor_high, 0x01, 0x00]);
-        space.set(0x06, &[low, high]);
-        space.set(0x08, &[0x00, 0x02, 0x08, 0x01]); // mass storage, non-volatile memory, NVM Express
-        space.set(0x10, &[0x04]); // the registers: 64 bits of address
-        space.set(0x2c, &[vendor_low, vendor_high, 0x01, 0x00]);
-        space.set(0x34, &[POWER as u8]);
-        space.set(POWER, &[0x01, VECTORS_AT as u8, 0x03, 0x00, 0x08]); // keeps its state in a reset
-        let last = (VECTORS as u16 - 1).to_le_bytes();
-        space.set(VECTORS_AT, &[0x11, EXPRESS as u8, last[0], last[1]]);
-        space.set(VECTORS_AT + 4, &(VECTOR_TABLE_AT as u32).to_le_bytes());
-        space.set(VECTORS_AT + 8, &(PENDING_BITS_AT as u32).to_le_bytes());
-        space.set(EXPRESS, &[0x10, 0x00, 0x02, 0x00]); // version 2, an endpoint
-        let can_reset = (1u32 << 28) | (1 << 15); // and tells errors by their roles
-        space.set(EXPRESS + 4, &can_reset.to_le_bytes());
-        space.set(EXPRESS + 12, &0x11u32.to_le_bytes()); // a link of one lane
-        space.set(EXPRESS + 18, &0x11u16.to_le_bytes());
-        space.allow(COMMAND, &[0x07, 0x04]); // memory, bus master, no interrupt pin
-        space.allow(0x10, &(!(BAR_BYTES as u64 - 1)).to_le_bytes());
-        space.allow(0x3c, &[0xff]);
-        space.allow(POWER + 4, &[0x03]);
-        space.allow(VECTORS_AT + 2, &[0x00, 0xc0]); // on, all masked
-        space.allow(EXPRESS_CONTROL, &[0xff, 0x7f]);
+        for &(at, bytes, bits) in FIELDS {
+            space.bytes[at..][..bytes.len()].copy_from_slice(bytes);
+            space.writable[at..][..bits.len()].copy_from_slice(bits);
+        }
         space
     }
 }
 
 impl Configuration {
-    fn set(&mut self, at: usize, bytes: &[u8]) {
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn allow(&mut self, at: usize, bits: &[u8]) {
-        self.writable[at..at + bits.len()].copy_from_slice(bits);
-    }
-
     /// Copies from it; zeroes where nothing is.
     pub fn read(&self, at: usize, into: &mut [u8]) {
         for (place, byte) in into.iter_mut().enumerate() {

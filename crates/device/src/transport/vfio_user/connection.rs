@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, OwnedFd};
+use std::slice;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -22,15 +23,8 @@ const MOST_UNREAD: usize = 16;
 const MESSAGE_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub struct Received {
-    pub bytes: Vec<u8>,
-    /// The message's descriptors, which are closed unless they are taken.
-    pub descriptors: Vec<OwnedFd>,
-}
-
-#[derive(Debug)]
 pub struct Connection {
-    stream: Stream,
+    pub stream: Stream,
     pub opened: Instant,
     input: Vec<u8>,
     descriptors: Vec<OwnedFd>,
@@ -43,10 +37,10 @@ pub struct Connection {
 
 impl Connection {
     /// A connection over a stream that does not wait.
-    pub fn new(stream: Stream, now: Instant) -> Self {
+    pub fn new(stream: Stream, opened: Instant) -> Self {
         Self {
             stream,
-            opened: now,
+            opened,
             input: Vec::new(),
             descriptors: Vec::new(),
             begun: None,
@@ -55,14 +49,9 @@ impl Connection {
         }
     }
 
-    /// The descriptor to be waited for.
-    pub fn descriptor(&self) -> RawFd {
-        self.stream.as_raw_fd()
-    }
-
     /// The next message, if it is there as a whole. Only the bytes of one message are read at a time, so that
-    /// descriptors belong to the message with which they come.
-    pub fn receive(&mut self) -> io::Result<Option<Received>> {
+    /// descriptors belong to the message with which they come; they are closed unless they are taken.
+    pub fn receive(&mut self) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         if self.output.len() >= MOST_UNREAD {
             return Ok(None);
         }
@@ -72,21 +61,14 @@ impl Connection {
                 Some(header) => header.bytes,
                 None => return Err(ErrorKind::InvalidData.into()),
             };
-            if self.input.len() == wanted && wanted >= HEADER_BYTES && self.is_whole() {
+            if self.input.len() == wanted {
                 self.begun = None;
-                return Ok(Some(Received {
-                    bytes: std::mem::take(&mut self.input),
-                    descriptors: std::mem::take(&mut self.descriptors),
-                }));
+                return Ok(Some((mem::take(&mut self.input), mem::take(&mut self.descriptors))));
             }
             if !self.receive_some(wanted)? {
                 return Ok(None);
             }
         }
-    }
-
-    fn is_whole(&self) -> bool {
-        Header::read(&self.input).is_some_and(|header| header.bytes == self.input.len())
     }
 
     /// Reads up to this length; false if there is nothing to be read.
@@ -107,25 +89,14 @@ impl Connection {
                 self.descriptors.extend(descriptors);
             }
         }
-        let bytes = match received {
-            Ok(received) => {
-                self.input.truncate(before + received.bytes);
-                let is_cut = received.flags.contains(ReturnFlags::CTRUNC);
-                if is_cut || self.descriptors.len() > MOST_DESCRIPTORS {
-                    return Err(ErrorKind::InvalidData.into());
-                }
-                received.bytes
-            }
-            Err(error) => {
-                self.input.truncate(before);
-                return match error {
-                    Errno::AGAIN | Errno::INTR => Ok(false),
-                    error => Err(error.into()),
-                };
-            }
-        };
-        if bytes == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
+        self.input.truncate(before + received.as_ref().map_or(0, |received| received.bytes));
+        match received {
+            Ok(received) if received.flags.contains(ReturnFlags::CTRUNC) => return Err(ErrorKind::InvalidData.into()),
+            Ok(_) if self.descriptors.len() > MOST_DESCRIPTORS => return Err(ErrorKind::InvalidData.into()),
+            Ok(received) if received.bytes == 0 => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
         }
         self.begun.get_or_insert_with(Instant::now);
         Ok(true)
@@ -143,10 +114,9 @@ impl Connection {
         while let Some(message) = self.output.front_mut() {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            let descriptors = message.descriptor.iter().map(AsFd::as_fd);
-            let descriptors: Vec<_> = descriptors.collect();
-            if !descriptors.is_empty() {
-                ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let descriptor = message.descriptor.as_ref().map(AsFd::as_fd);
+            if let Some(descriptor) = &descriptor {
+                ancillary.push(SendAncillaryMessage::ScmRights(slice::from_ref(descriptor)));
             }
             let bytes = IoSlice::new(&message.bytes[self.sent..]);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -170,7 +140,6 @@ impl Connection {
 
     /// Whether the client takes too long for a message that it began.
     pub fn is_late(&self, now: Instant) -> bool {
-        let begun = self.begun;
-        begun.is_some_and(|begun| now.saturating_duration_since(begun) > MESSAGE_TIME)
+        self.begun.is_some_and(|begun| now.saturating_duration_since(begun) > MESSAGE_TIME)
     }
 }

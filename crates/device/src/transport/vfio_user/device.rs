@@ -13,7 +13,7 @@ use super::message::MOST_MESSAGE_BYTES;
 use super::pages;
 use super::queues::{CompletionQueue, Place, Rings, SubmissionQueue};
 use super::registers::{
-    BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Doorbells, MOST_QUEUES, PENDING_BITS_AT, VECTOR_TABLE_AT, register,
+    BAR_BYTES, DOORBELLS_AT, Doorbells, MOST_QUEUES, PENDING_BITS_AT, VECTOR_TABLE_AT, head_at, register, tail_at,
 };
 use crate::command::{Answer, Drive};
 use crate::transport::nvme::command_table::MAX_IN_FLIGHT;
@@ -21,7 +21,7 @@ use crate::transport::nvme::controller::{Controller, ENABLE, Host, READY, proper
 use crate::transport::nvme::entry::Submission;
 use crate::transport::nvme::opcode::io as opcode;
 use crate::transport::nvme::status::{self, Status};
-use crate::transport::nvme::{Port as _, Queue, Subsystem, u32_at};
+use crate::transport::nvme::{Port as _, Queue, Subsystem, u16_at, u32_at, u64_at};
 
 /// Commands taken of one queue before the next one has its turn.
 const MOST_AT_ONCE: usize = 64;
@@ -33,14 +33,11 @@ pub mod region {
     pub const COUNT: u32 = 9;
 }
 
-/// A client that must be left: it does not speak the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Violation;
-
 /// The device that one client has.
 #[derive(Debug)]
 pub struct Device {
     transport: u32,
+    /// Whether versions were agreed on.
     pub(super) is_negotiated: bool,
     pub(super) subsystem: Subsystem,
     pub(super) controller: Controller,
@@ -51,8 +48,8 @@ pub struct Device {
     pub interrupts: Interrupts,
     vector_table: Vec<u8>,
     interrupt_mask: u32,
-    admin_attributes: u32,
-    admin_addresses: [u64; 2],
+    /// Those that keep what the host writes.
+    registers: [u8; register::END],
     pub(super) submissions: Vec<Option<SubmissionQueue>>,
     pub(super) completions: Vec<Option<CompletionQueue>>,
     /// Numbers of the submission queues that there are.
@@ -86,8 +83,7 @@ impl Device {
             interrupts: Interrupts::default(),
             vector_table: vec![0; PENDING_BITS_AT - VECTOR_TABLE_AT],
             interrupt_mask: 0,
-            admin_attributes: 0,
-            admin_addresses: [0; 2],
+            registers: [0; register::END],
             submissions: (0..queues).map(|_| None).collect(),
             completions: (0..queues).map(|_| None).collect(),
             active: Vec::new(),
@@ -99,11 +95,6 @@ impl Device {
             coalescing: 0,
             vector_settings: vec![0; queues],
         })
-    }
-
-    /// Whether versions were agreed on.
-    pub fn is_negotiated(&self) -> bool {
-        self.is_negotiated
     }
 
     /// Requests that the drive has.
@@ -118,41 +109,25 @@ impl Device {
 
     pub fn read(&self, region: u32, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
         let at = place(region, offset, into.len())?;
-        into.fill(0);
         if region == region::CONFIGURATION {
             self.configuration.read(at, into);
             return Ok(());
         }
-        let registers = self.registers();
-        copy_overlap(&registers, 0, at, into);
-        copy_overlap(&self.vector_table, VECTOR_TABLE_AT, at, into);
-        let mut doorbells = [0; DOORBELLS_BYTES];
-        if at < VECTOR_TABLE_AT && at + into.len() > DOORBELLS_AT {
-            let _ = self.doorbells.read(0, &mut doorbells);
-            copy_overlap(&doorbells, DOORBELLS_AT, at, into);
-        }
-        Ok(())
-    }
-
-    fn registers(&self) -> [u8; register::END] {
-        let mut registers = [0; register::END];
-        let entries = self.subsystem.queue_entries;
+        let mut image = [0; BAR_BYTES];
+        self.doorbells.page.read(0, &mut image[DOORBELLS_AT..VECTOR_TABLE_AT]);
+        let mut set = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+        set(0, &self.registers);
         for at in [property::CAP, property::VS, property::CC, property::CSTS] {
-            let mut value = self.controller.property(at, entries).unwrap_or(0);
-            if at == property::CSTS && self.is_resetting {
-                value |= u64::from(READY);
-            }
-            let bytes = if at == property::CAP { 8 } else { 4 };
-            let at = at as usize;
-            registers[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+            let value = self.controller.property(at, self.subsystem.queue_entries).unwrap_or(0);
+            let ready = if at == property::CSTS && self.is_resetting { READY } else { 0 };
+            let bytes = (value | u64::from(ready)).to_le_bytes();
+            set(at as usize, if at == property::CAP { &bytes } else { &bytes[..4] });
         }
-        let mut set = |at: usize, bytes: &[u8]| registers[at..at + bytes.len()].copy_from_slice(bytes);
         set(register::INTMS, &self.interrupt_mask.to_le_bytes());
         set(register::INTMC, &self.interrupt_mask.to_le_bytes());
-        set(register::AQA, &self.admin_attributes.to_le_bytes());
-        set(register::ASQ, &self.admin_addresses[0].to_le_bytes());
-        set(register::ACQ, &self.admin_addresses[1].to_le_bytes());
-        registers
+        set(VECTOR_TABLE_AT, &self.vector_table);
+        into.copy_from_slice(&image[at..at + into.len()]);
+        Ok(())
     }
 
     /// Writes a region: registers and doorbells in whole words.
@@ -174,28 +149,23 @@ impl Device {
     }
 
     fn write_word(&mut self, at: usize, value: u32, drive: &mut dyn Drive) {
-        let half = |whole: &mut u64, high: bool| {
-            let (shift, keep) = if high { (32, u64::from(u32::MAX)) } else { (0, !u64::from(u32::MAX)) };
-            *whole = *whole & keep | (u64::from(value) << shift);
-        };
         match at {
             register::INTMS => self.interrupt_mask |= value,
             register::INTMC => self.interrupt_mask &= !value,
             register::CC => self.configure(value, drive),
-            register::AQA => self.admin_attributes = value & 0x0fff_0fff,
-            _ if (register::ASQ..register::ACQ + 8).contains(&at) => {
-                let address = &mut self.admin_addresses[(at - register::ASQ) / 8];
-                half(address, (at - register::ASQ) % 8 != 0);
-                *address &= !(pages::PAGE_BYTES - 1);
+            0..register::END => {
+                // The others are read-only.
+                for (at, bits) in register::KEPT.into_iter().filter(|&(kept, _)| kept == at) {
+                    self.registers[at..at + 4].copy_from_slice(&(value & bits).to_le_bytes());
+                }
             }
             DOORBELLS_AT..VECTOR_TABLE_AT => {
-                let _ = self.doorbells.store(at - DOORBELLS_AT, value);
+                self.doorbells.page.store(at - DOORBELLS_AT, value);
             }
             VECTOR_TABLE_AT..PENDING_BITS_AT => {
-                let entry = &mut self.vector_table[at - VECTOR_TABLE_AT..][..4];
-                entry.copy_from_slice(&value.to_le_bytes());
+                self.vector_table[at - VECTOR_TABLE_AT..][..4].copy_from_slice(&value.to_le_bytes());
             }
-            _ => {} // read-only, or nothing
+            _ => {} // nothing
         }
     }
 
@@ -213,14 +183,9 @@ impl Device {
         if !was_enabled && self.controller.is_ready() && !self.open_admin_queue() {
             self.controller.fail();
         }
-        if shuts_down {
-            self.flush_for_shutdown(drive);
-        }
-    }
-
-    /// All that was answered is to be durable. Without an admin queue there is nothing that was.
-    fn flush_for_shutdown(&mut self, drive: &mut dyn Drive) {
+        // All that was answered is to be durable. Without an admin queue there is nothing that was.
         match &mut self.submissions[0] {
+            _ if !shuts_down => {}
             Some(queue) => {
                 queue.table.begin_shutdown(drive);
                 self.in_flight += 1;
@@ -230,25 +195,25 @@ impl Device {
     }
 
     fn open_admin_queue(&mut self) -> bool {
-        let entries = |shift: u32| ((self.admin_attributes >> shift) & 0xfff) as u16 + 1;
-        let (submissions, completions) = (entries(0), entries(16));
-        if submissions < 2 || completions < 2 {
+        let entries = |at: usize| (u16_at(&self.registers, at) & 0xfff) + 1;
+        let place = |at, entries| Place { id: 0, address: u64_at(&self.registers, at), entries };
+        let submissions = place(register::ASQ, entries(register::AQA));
+        let completions = place(register::ACQ, entries(register::AQA + 2));
+        if submissions.entries < 2 || completions.entries < 2 {
             return false;
         }
-        let place = |address, entries| Place { id: 0, address, entries };
-        let [of_submissions, of_completions] = self.admin_addresses;
-        self.open_completions(place(of_completions, completions), Some(0));
-        self.open_submissions(place(of_submissions, submissions), 0);
+        self.open_completions(completions, Some(0));
+        self.open_submissions(submissions, 0);
         true
     }
 
     pub(super) fn open_completions(&mut self, place: Place, vector: Option<u16>) {
-        self.doorbells.reset_head(place.id);
+        self.doorbells.page.store(head_at(place.id), 0);
         self.completions[usize::from(place.id)] = Some(CompletionQueue::new(place, vector));
     }
 
     pub(super) fn open_submissions(&mut self, place: Place, completions: u16) {
-        self.doorbells.reset_tail(place.id);
+        self.doorbells.page.store(tail_at(place.id), 0);
         let queue = SubmissionQueue::new(place, completions, self.transport);
         self.submissions[usize::from(place.id)] = Some(queue);
         self.controller.queues[usize::from(place.id)] = Some(place.id.into());
@@ -277,8 +242,7 @@ impl Device {
     pub fn reset(&mut self, drive: &mut dyn Drive) {
         let _ = self.controller.configure(0); // disabled, so nothing is to be flushed
         self.configuration = Configuration::default();
-        (self.admin_attributes, self.admin_addresses) = (0, [0; 2]);
-        self.interrupt_mask = 0;
+        (self.registers, self.interrupt_mask) = ([0; register::END], 0);
         self.vector_table.fill(0);
         self.next_configuration = None;
         self.remove_queues(drive);
@@ -299,14 +263,8 @@ impl Device {
         self.bounce = Vec::new();
     }
 
-    /// Takes what the client put into queues; whether there was anything.
-    pub fn poll(&mut self, drive: &mut dyn Drive) -> Result<bool, Violation> {
-        let any = self.poll_queues(drive);
-        self.end_reset(drive);
-        if self.memory.is_lost() { Err(Violation) } else { Ok(any) }
-    }
-
-    fn poll_queues(&mut self, drive: &mut dyn Drive) -> bool {
+    /// Takes what the client put into queues; whether there was anything. A client that fails must be left.
+    pub fn poll(&mut self, drive: &mut dyn Drive) -> Result<bool, Errno> {
         let mut any = self.has_waiting && self.drain();
         for at in 0..self.active.len() {
             // A command may have deleted a queue, or all.
@@ -315,7 +273,14 @@ impl Device {
             };
             any |= self.poll_queue(id, drive);
         }
-        any
+        // A reset is over when nothing is in flight; a configuration that was written meanwhile comes now.
+        if self.is_resetting && self.in_flight == 0 {
+            self.is_resetting = false;
+            if let Some(next) = self.next_configuration.take() {
+                self.configure(next, drive);
+            }
+        }
+        if self.memory.is_lost() { Err(Errno::FAULT) } else { Ok(any) }
     }
 
     fn poll_queue(&mut self, id: u16, drive: &mut dyn Drive) -> bool {
@@ -325,10 +290,10 @@ impl Device {
             let Some(queue) = &mut self.submissions[usize::from(id)] else {
                 break;
             };
-            if tail == u32::from(queue.table.head()) || !self.controller.is_ready() {
+            if tail == u32::from(queue.table.head) || !self.controller.is_ready() {
                 break;
             }
-            if tail >= u32::from(queue.table.entries()) {
+            if tail >= u32::from(queue.table.entries) {
                 self.controller.fail();
                 break;
             }
@@ -392,7 +357,7 @@ impl Device {
         let Some(mut queue) = self.queue(id) else {
             return;
         };
-        let before = queue.table.in_flight();
+        let before = queue.table.in_flight;
         if let Err(status) = queue.table.begin(command) {
             let completion = queue.table.completion(command.id(), status, 0);
             queue.port.complete(completion);
@@ -400,9 +365,9 @@ impl Device {
         }
         let begun = if id == 0 { self.execute_admin(&command, drive) } else { self.begin_io(id, &command, drive) };
         if let (Err(status), Some(mut queue)) = (begun, self.queue(id)) {
-            queue.finish(&command, status.into());
+            queue.finish(&command, Err(status));
         }
-        let after = self.submissions[usize::from(id)].as_ref().map_or(before, |queue| queue.table.in_flight());
+        let after = self.submissions[usize::from(id)].as_ref().map_or(before, |queue| queue.table.in_flight);
         self.in_flight += after - before;
     }
 
@@ -411,20 +376,17 @@ impl Device {
         let Some(mut queue) = self.queue(id) else {
             return Ok(());
         };
-        // What is compared remains in the client's memory until then.
-        let compares = command.opcode() == opcode::COMPARE;
         let read = queue.data_bytes(command, drive).and_then(|length_bytes| {
             command.room()?;
-            let length_bytes = if compares { 0 } else { length_bytes };
+            // What is compared remains in the client's memory until then.
+            let length_bytes = if command.opcode() == opcode::COMPARE { 0 } else { length_bytes };
             data.resize(data.len().max(length_bytes), 0);
             pages::read(command, queue.port.memory, &mut data[..length_bytes])?;
             Ok(length_bytes)
         });
-        if let Ok(length_bytes) = read {
-            queue.execute(command, &data[..length_bytes], drive);
-        }
+        let read = read.map(|length_bytes| queue.execute(command, &data[..length_bytes], drive));
         self.bounce = data;
-        read.map(|_| ())
+        read
     }
 
     pub fn answer(&mut self, answer: &Answer, drive: &dyn Drive) {
@@ -444,7 +406,7 @@ impl Device {
         let Some(Some(queue)) = self.submissions.get(usize::from(id)) else {
             return;
         };
-        let Some(command) = queue.deletion.filter(|_| queue.table.in_flight() == 0) else {
+        let Some(command) = queue.deletion.filter(|_| queue.table.in_flight == 0) else {
             return;
         };
         self.submissions[usize::from(id)] = None;
@@ -455,19 +417,9 @@ impl Device {
         }
     }
 
-    /// A reset is over when nothing is in flight; a configuration that was written meanwhile comes now.
-    fn end_reset(&mut self, drive: &mut dyn Drive) {
-        if self.is_resetting && self.in_flight == 0 {
-            self.is_resetting = false;
-            if let Some(next) = self.next_configuration.take() {
-                self.configure(next, drive);
-            }
-        }
-    }
-
     /// Signals the interrupts that are due.
-    pub fn signal(&mut self) -> Result<(), Violation> {
-        self.interrupts.send().map_err(|_| Violation)
+    pub fn signal(&mut self) -> Result<(), Errno> {
+        self.interrupts.send()
     }
 
     /// Looks whether there is anything to tell the host of the drive.
@@ -491,15 +443,6 @@ fn place(region: u32, offset: u64, length_bytes: usize) -> Result<usize, Errno> 
         return Err(Errno::INVAL);
     }
     Ok(offset as usize)
-}
-
-/// Copies what of `part`, which begins at `part_at`, lies in `into`, which begins at `at`.
-fn copy_overlap(part: &[u8], part_at: usize, at: usize, into: &mut [u8]) {
-    let start = part_at.max(at);
-    let end = (part_at + part.len()).min(at + into.len());
-    if start < end {
-        into[start - at..end - at].copy_from_slice(&part[start - part_at..end - part_at]);
-    }
 }
 
 /// Bytes that one client takes at most, in addition to its own memory: tables of commands and completions, the

@@ -8,13 +8,13 @@
 //! (`F_SEAL_SHRINK`) cannot be demanded, because SPDK and QEMU share files that have none.
 #![allow(unsafe_code)]
 
-use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::{self, NonNull};
+use std::os::fd::AsFd;
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::io::Errno;
 
 /// Mappings of this process at a time.
@@ -52,15 +52,10 @@ pub fn losses() -> u64 {
 /// A part of a file, shared with whoever else maps it.
 #[derive(Debug)]
 pub struct Mapping {
-    start: NonNull<u8>,
-    length_bytes: usize,
+    memory: MmapRaw,
     is_writable: bool,
     guard: usize,
 }
-
-// SAFETY: it owns its mapping, which is of the process and of no thread. Accesses from one thread at a
-// time, or atomic ones, are as good from any other.
-unsafe impl Send for Mapping {}
 
 impl Mapping {
     /// Maps a part of a file: whole pages.
@@ -68,37 +63,28 @@ impl Mapping {
         let file = file.as_fd();
         let end = offset_bytes.checked_add(length_bytes).ok_or(Errno::INVAL)?;
         let size_bytes = rustix::fs::fstat(file)?.st_size;
-        if length_bytes == 0 || i64::try_from(end).map_or(true, |end| end > size_bytes) {
+        // An offset that the kernel would refuse is one that the crate makes room for: the handler needs whole pages.
+        let is_whole = length_bytes > 0 && offset_bytes % rustix::param::page_size() as u64 == 0;
+        if !is_whole || i64::try_from(end).map_or(true, |end| end > size_bytes) {
             return Err(Errno::INVAL);
         }
         let length_bytes = usize::try_from(length_bytes).map_err(|_| Errno::INVAL)?;
-        let offset = libc::off_t::try_from(offset_bytes).map_err(|_| Errno::INVAL)?;
         catch_bus_errors().ok_or(Errno::NOTSUP)?;
-        let guard = take_guard().ok_or(Errno::NOSPC)?;
-        let write = if is_writable { libc::PROT_WRITE } else { 0 };
-        // SAFETY: the kernel chooses a place that nothing uses.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                length_bytes,
-                libc::PROT_READ | write,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset,
-            )
-        };
-        let start = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED);
-        let Some(start) = start else {
-            let error = io::Error::last_os_error();
-            GUARDS[guard].is_taken.store(false, Ordering::Release);
-            return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOMEM));
-        };
+        let take =
+            |guard: &Guard| guard.is_taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let guard = GUARDS.iter().position(take).ok_or(Errno::NOSPC)?;
         let of_handler = &GUARDS[guard];
+        let mut options = MmapOptions::new();
+        options.offset(offset_bytes).len(length_bytes);
+        let mapped = if is_writable { options.map_raw(&file) } else { options.map_raw_read_only(&file) };
+        let memory = mapped.map_err(|error| {
+            of_handler.is_taken.store(false, Ordering::Release);
+            Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)
+        })?;
         of_handler.is_lost.store(false, Ordering::Relaxed);
         of_handler.length_bytes.store(length_bytes, Ordering::Relaxed);
-        let address = start.as_ptr() as usize;
-        of_handler.start.store(address, Ordering::Release);
-        Ok(Self { start, length_bytes, is_writable, guard })
+        of_handler.start.store(memory.as_ptr() as usize, Ordering::Release);
+        Ok(Self { memory, is_writable, guard })
     }
 
     /// Whether its file ended before it did: zeroed memory of this process is in its place.
@@ -113,7 +99,7 @@ impl Mapping {
         };
         // SAFETY: all of it lies within the mapping, which is there as long as `self` is. `into` is no part
         // of it, because no reference to a mapping exists.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
+        unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
         true
     }
 
@@ -123,7 +109,7 @@ impl Mapping {
             return false;
         };
         // SAFETY: as in `read`, and the mapping can be written.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), from.len()) };
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         true
     }
 
@@ -132,7 +118,7 @@ impl Mapping {
         let word = self.word(at)?;
         // SAFETY: aligned, and within the mapping, which is there as long as `self` is. Every other access
         // of this process to words that both sides write is atomic.
-        Some(unsafe { AtomicU32::from_ptr(word.as_ptr()) }.load(Ordering::Acquire))
+        Some(unsafe { AtomicU32::from_ptr(word) }.load(Ordering::Acquire))
     }
 
     /// Writes a word, after all that was written before; false as for [`Mapping::write`].
@@ -141,38 +127,27 @@ impl Mapping {
             return false;
         };
         // SAFETY: as in `load`, and the mapping can be written.
-        unsafe { AtomicU32::from_ptr(word.as_ptr()) }.store(value, Ordering::Release);
+        unsafe { AtomicU32::from_ptr(word) }.store(value, Ordering::Release);
         true
     }
 
-    fn word(&self, at: usize) -> Option<NonNull<u32>> {
+    fn word(&self, at: usize) -> Option<*mut u32> {
         let is_aligned = at % size_of::<u32>() == 0; // and mappings begin with a page
-        let word = self.place(at, size_of::<u32>()).filter(|_| is_aligned)?.cast();
-        Some(word)
+        Some(self.place(at, size_of::<u32>()).filter(|_| is_aligned)?.cast())
     }
 
-    fn place(&self, at: usize, length_bytes: usize) -> Option<NonNull<u8>> {
+    fn place(&self, at: usize, length_bytes: usize) -> Option<*mut u8> {
         let end = at.checked_add(length_bytes)?;
-        // SAFETY: `at` is not beyond the end of the mapping.
-        (end <= self.length_bytes).then(|| unsafe { self.start.add(at) })
+        (end <= self.memory.len()).then(|| self.memory.as_mut_ptr().wrapping_add(at))
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let guard = &GUARDS[self.guard];
-        guard.start.store(0, Ordering::Release);
-        // SAFETY: the mapping, or what the handler put in its place, is `self`'s own, and no other uses it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length_bytes) };
-        guard.is_taken.store(false, Ordering::Release);
+        // What is unmapped after this is the mapping, or what the handler put in its place.
+        GUARDS[self.guard].start.store(0, Ordering::Release);
+        GUARDS[self.guard].is_taken.store(false, Ordering::Release);
     }
-}
-
-fn take_guard() -> Option<usize> {
-    GUARDS.iter().position(|guard| {
-        let taken = guard.is_taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed);
-        taken.is_ok()
-    })
 }
 
 /// Installs the handler, once; `None` if that cannot be.

@@ -64,7 +64,7 @@ impl Header {
     }
 }
 
-/// A message to be sent.
+/// A message to be sent, or its body.
 #[derive(Debug, Default)]
 pub struct Message {
     pub bytes: Vec<u8>,
@@ -73,38 +73,21 @@ pub struct Message {
 }
 
 impl Message {
-    /// The reply to a message: what it came to.
-    pub fn reply(to: &Header, done: Result<Payload, Errno>) -> Self {
-        let (payload, flags, error) = match done {
-            Ok(payload) => (payload, flag::REPLY, 0),
-            Err(error) => (Payload::default(), flag::REPLY | flag::ERROR, error.raw_os_error() as u32),
+    /// The reply to a message: its body, or what went wrong.
+    pub fn reply(to: &Header, done: Result<Self, Errno>) -> Self {
+        let (body, flags, error) = match done {
+            Ok(body) => (body, flag::REPLY, 0),
+            Err(error) => (Self::default(), flag::REPLY | flag::ERROR, error.raw_os_error() as u32),
         };
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.bytes.len());
-        bytes.extend_from_slice(&to.id.to_le_bytes());
-        bytes.extend_from_slice(&to.command.to_le_bytes());
-        bytes.extend_from_slice(&((HEADER_BYTES + payload.bytes.len()) as u32).to_le_bytes());
-        bytes.extend_from_slice(&flags.to_le_bytes());
-        bytes.extend_from_slice(&error.to_le_bytes());
-        bytes.extend_from_slice(&payload.bytes);
-        Self { bytes, descriptor: payload.descriptor }
+        let length_bytes = (HEADER_BYTES + body.bytes.len()) as u32;
+        let mut bytes = [to.id, to.command].map(u16::to_le_bytes).concat();
+        bytes.extend([length_bytes, flags, error].map(u32::to_le_bytes).as_flattened());
+        bytes.extend(body.bytes);
+        Self { bytes, descriptor: body.descriptor }
     }
 }
 
-/// The body of a reply.
-#[derive(Debug, Default)]
-pub struct Payload {
-    pub bytes: Vec<u8>,
-    /// A descriptor that goes with it.
-    pub descriptor: Option<OwnedFd>,
-}
-
-impl Payload {
-    pub fn words(words: &[u32]) -> Self {
-        Self::from(words.iter().copied().flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
-    }
-}
-
-impl From<Vec<u8>> for Payload {
+impl From<Vec<u8>> for Message {
     fn from(bytes: Vec<u8>) -> Self {
         Self { bytes, descriptor: None }
     }

@@ -30,11 +30,11 @@ mod registers;
 mod requests;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use device::{Device, Violation, memory_bytes};
+pub use device::{Device, memory_bytes};
 pub use message::Message;
 
 use super::nvme::Subsystem;
@@ -64,6 +64,7 @@ const SOCKET_NAME: &str = "cntrl";
 
 pub struct VfioUser {
     transport: u32,
+    path: PathBuf,
     subsystem: Subsystem,
     listener: Listener,
     client: Option<Client>,
@@ -88,7 +89,8 @@ impl VfioUser {
         Ok(Self {
             transport,
             subsystem,
-            listener: Listener::bind(&Endpoint::Unix(path))?,
+            listener: Listener::bind(&Endpoint::Unix(path.clone()))?,
+            path,
             client: None,
             leaving: None,
             polls: 0,
@@ -97,25 +99,16 @@ impl VfioUser {
         })
     }
 
-    fn path(&self) -> &Path {
-        match self.listener.endpoint() {
-            Endpoint::Unix(path) => path,
-            Endpoint::Tcp(_) => Path::new(""),
-        }
-    }
-
     /// Takes messages and clients; whether there was anything. Whether a client waits is asked first, so that
     /// one that left before it came is noticed in between, and it is not turned away.
     fn look(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         let has_next = self.listener.has_client()?;
         let mut any = false;
         if let Some(client) = &mut self.client {
-            if let Ok(progress) = client.take_messages(drive) {
-                any = progress;
-            } else {
+            any = client.take_messages(drive).unwrap_or_else(|_| {
                 self.close(drive);
-                any = true;
-            }
+                true
+            });
         }
         // A client waits until the drive has nothing of the one before. Further ones are turned away.
         Ok(has_next && self.leaving.is_none() && self.accept()? || any)
@@ -134,26 +127,21 @@ impl VfioUser {
     }
 
     fn close(&mut self, drive: &mut dyn Drive) {
-        if let Some(Client { mut device, .. }) = self.client.take() {
-            device.close(drive);
-            self.leave(device);
+        if let Some(client) = &mut self.client {
+            client.device.close(drive);
         }
-    }
-
-    fn leave(&mut self, device: Device) {
-        self.leaving = Some(device).filter(|device| device.in_flight() > 0);
+        self.disconnect();
     }
 
     fn tick(&mut self, now: Instant, drive: &mut dyn Drive) {
         self.ticked = now;
-        let Some(client) = &mut self.client else {
-            return;
-        };
-        client.device.tick(drive);
-        let since = now.saturating_duration_since(client.connection.opened);
-        let is_silent = !client.device.is_negotiated() && since > NEGOTIATION_TIME;
-        if is_silent || client.connection.is_late(now) {
-            self.close(drive);
+        if let Some(Client { connection, device }) = &mut self.client {
+            device.tick(drive);
+            let since = now.saturating_duration_since(connection.opened);
+            let is_silent = !device.is_negotiated && since > NEGOTIATION_TIME;
+            if is_silent || connection.is_late(now) {
+                self.close(drive);
+            }
         }
     }
 }
@@ -161,12 +149,9 @@ impl VfioUser {
 impl Client {
     fn take_messages(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         let mut any = self.connection.flush()?;
-        while let Some(received) = self.connection.receive()? {
+        while let Some((message, descriptors)) = self.connection.receive()? {
             any = true;
-            let descriptors = received.descriptors;
-            let reply = self.device.receive(&received.bytes, descriptors, drive);
-            let reply = reply.map_err(|Violation| io::ErrorKind::InvalidData)?;
-            if let Some(reply) = reply {
+            if let Some(reply) = self.device.receive(&message, descriptors, drive)? {
                 self.connection.send(reply)?;
             }
         }
@@ -180,7 +165,7 @@ impl Transport for VfioUser {
     }
 
     fn address(&self) -> String {
-        self.path().display().to_string()
+        self.path.display().to_string()
     }
 
     fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
@@ -189,7 +174,7 @@ impl Transport for VfioUser {
         if let Some(client) = &mut self.client {
             match client.device.poll(drive) {
                 Ok(progress) => any = progress,
-                Err(Violation) => self.close(drive),
+                Err(_) => self.close(drive),
             }
         }
         if self.looks_again || self.polls % LOOK_EVERY == 0 {
@@ -225,11 +210,11 @@ impl Transport for VfioUser {
         Ok(false)
     }
 
-    fn descriptors(&self, into: &mut Vec<RawFd>) {
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
         if self.leaving.is_none() {
-            into.push(self.listener.as_fd().as_raw_fd());
+            into.push(self.listener.as_fd());
         }
-        into.extend(self.client.iter().map(|client| client.connection.descriptor()));
+        into.extend(self.client.iter().map(|client| client.connection.stream.as_fd()));
     }
 
     fn longest_sleep(&self) -> Option<Duration> {
@@ -245,12 +230,12 @@ impl Transport for VfioUser {
     fn disconnect(&mut self) {
         if let Some(Client { mut device, .. }) = self.client.take() {
             device.release();
-            self.leave(device);
+            self.leaving = Some(device).filter(|device| device.in_flight() > 0);
         }
     }
 
-    fn probe(&self) -> Option<Box<dyn Probe>> {
-        let path = self.path().to_owned();
+    fn probe(&self) -> Option<Probe> {
+        let path = self.path.clone();
         // Its clients spin, however slow the answers are.
         Some(Box::new(move |for_ms: u64, _slow: bool| {
             let settings = Settings { copies: false, ..Settings::default() };

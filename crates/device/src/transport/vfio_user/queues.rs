@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 
 use super::interrupts::Interrupts;
-use super::memory::{ClientMemory, Unmapped};
+use super::memory::ClientMemory;
 use super::pages;
 use super::registers::Doorbells;
 use crate::command::Drive;
 use crate::transport::nvme::entry::{Completion, SUBMISSION_BYTES, Submission};
-use crate::transport::nvme::status::Status;
+use crate::transport::nvme::status::{self, Status};
 use crate::transport::nvme::{CommandTable, Port, u32_at};
 
 /// Bytes of an entry of a completion queue.
@@ -45,13 +45,13 @@ impl SubmissionQueue {
 
     /// Whether as many commands as it has entries are not completed.
     pub fn is_full(&self) -> bool {
-        self.table.outstanding() >= usize::from(self.table.entries())
+        self.table.outstanding >= usize::from(self.table.entries)
     }
 
     /// The next command.
-    pub fn take(&self, memory: &ClientMemory) -> Result<Submission, Unmapped> {
+    pub fn take(&self, memory: &ClientMemory) -> Result<Submission, Status> {
         let mut bytes = [0; SUBMISSION_BYTES];
-        let at = u64::from(self.table.head()) * SUBMISSION_BYTES as u64;
+        let at = u64::from(self.table.head) * SUBMISSION_BYTES as u64;
         memory.read(self.address.wrapping_add(at), &mut bytes)?;
         Ok(Submission::with_pages(bytes))
     }
@@ -71,16 +71,14 @@ impl Port for Rings<'_> {
     fn keep(&mut self, _id: u16, _data: &[u8]) {}
 
     fn compare(&mut self, command: &Submission, content: &[u8]) -> bool {
-        let (mut done, mut alike) = (0, true);
-        let mut page = [0; pages::PAGE_BYTES as usize];
-        let compare = |address, length: usize| {
-            let data = &mut page[..length];
+        let mut alike = true;
+        let mut page = [0; pages::PAGE_BYTES];
+        let read = pages::visit(command, content.len(), self.memory, |address, part| {
+            let data = &mut page[..part.len()];
             self.memory.read(address, data)?;
-            alike &= *data == content[done..done + length];
-            done += length;
+            alike &= *data == content[part];
             Ok(())
-        };
-        let read = pages::visit(command, content.len() as u64, self.memory, compare);
+        });
         read.is_ok() && alike
     }
 
@@ -101,7 +99,7 @@ impl Port for Rings<'_> {
                 }
             }
             Ok(false) => *self.has_waiting = true,
-            Err(Unmapped) => return false,
+            Err(_) => return false,
         }
         true
     }
@@ -135,7 +133,7 @@ impl CompletionQueue {
         completion: Completion,
         memory: &ClientMemory,
         head: impl FnOnce() -> u32,
-    ) -> Result<bool, Unmapped> {
+    ) -> Result<bool, Status> {
         if self.waiting.is_empty() && self.has_room(head)? {
             self.write(completion, memory)?;
             return Ok(true);
@@ -145,7 +143,7 @@ impl CompletionQueue {
     }
 
     /// Writes what waited, as far as there is room; whether there was any.
-    pub fn drain(&mut self, memory: &ClientMemory, head: impl Fn() -> u32) -> Result<bool, Unmapped> {
+    pub fn drain(&mut self, memory: &ClientMemory, head: impl Fn() -> u32) -> Result<bool, Status> {
         let mut any = false;
         while let Some(&completion) = self.waiting.front() {
             if !self.has_room(&head)? {
@@ -159,12 +157,12 @@ impl CompletionQueue {
     }
 
     /// The client's doorbell is looked at only if the queue seems full: its word moves between processors.
-    fn has_room(&mut self, head: impl FnOnce() -> u32) -> Result<bool, Unmapped> {
+    fn has_room(&mut self, head: impl FnOnce() -> u32) -> Result<bool, Status> {
         let next = (self.tail + 1) % self.place.entries;
         if next == self.head {
             let head = head();
             if head >= self.place.entries.into() {
-                return Err(Unmapped);
+                return Err(status::DATA_TRANSFER_ERROR);
             }
             self.head = head as u16;
         }
@@ -172,7 +170,7 @@ impl CompletionQueue {
     }
 
     /// The phase tells that an entry is there, so its word is written last.
-    fn write(&mut self, completion: Completion, memory: &ClientMemory) -> Result<(), Unmapped> {
+    fn write(&mut self, completion: Completion, memory: &ClientMemory) -> Result<(), Status> {
         let at = u64::from(self.tail) * COMPLETION_BYTES;
         let at = self.place.address.wrapping_add(at);
         let bytes = completion.bytes();

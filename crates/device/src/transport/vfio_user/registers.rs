@@ -28,14 +28,18 @@ pub mod register {
     pub const ASQ: usize = 0x28;
     pub const ACQ: usize = 0x30;
     pub const END: usize = 0x40;
+
+    /// Those that keep what hosts write, and which of their bits: queues begin with a page.
+    pub const KEPT: [(usize, u32); 5] =
+        [(AQA, 0x0fff_0fff), (ASQ, !0xfff), (ASQ + 4, !0), (ACQ, !0xfff), (ACQ + 4, !0)];
 }
 
 /// The doorbells: a page that the client maps, or writes by messages. Every client gets a new one, so that
 /// none can ring those of a later one.
 #[derive(Debug)]
 pub struct Doorbells {
-    file: OwnedFd,
-    page: Mapping,
+    pub file: OwnedFd,
+    pub page: Mapping,
 }
 
 impl Doorbells {
@@ -50,38 +54,22 @@ impl Doorbells {
         Ok(Self { file, page })
     }
 
-    /// A descriptor for the client.
-    pub fn file(&self) -> std::io::Result<OwnedFd> {
-        self.file.try_clone()
-    }
-
     /// How far a client filled a submission queue.
     pub fn tail(&self, queue: u16) -> u32 {
-        self.page.load(8 * usize::from(queue)).unwrap_or(0)
+        self.page.load(tail_at(queue)).unwrap_or(0)
     }
 
     /// How far a client read a completion queue.
     pub fn head(&self, queue: u16) -> u32 {
-        self.page.load(8 * usize::from(queue) + 4).unwrap_or(0)
+        self.page.load(head_at(queue)).unwrap_or(0)
     }
+}
 
-    /// The doorbell of a new submission queue.
-    pub fn reset_tail(&self, queue: u16) {
-        let _ = self.page.store(8 * usize::from(queue), 0);
-    }
+/// Where the doorbell of a submission queue is in the page, and that of a completion queue.
+pub fn tail_at(queue: u16) -> usize {
+    8 * usize::from(queue)
+}
 
-    /// The doorbell of a new completion queue.
-    pub fn reset_head(&self, queue: u16) {
-        let _ = self.page.store(8 * usize::from(queue) + 4, 0);
-    }
-
-    /// Reads them by a message.
-    pub fn read(&self, at: usize, into: &mut [u8]) -> bool {
-        self.page.read(at, into)
-    }
-
-    /// Writes a word by a message.
-    pub fn store(&self, at: usize, value: u32) -> bool {
-        self.page.store(at, value)
-    }
+pub fn head_at(queue: u16) -> usize {
+    tail_at(queue) + 4
 }

@@ -4,10 +4,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
-use super::device::{Device, Violation, region};
+use super::device::{Device, region};
 use super::interrupts::VECTORS;
-use super::memory::Region;
-use super::message::{Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, Payload, command, flag};
+use super::message::{Header, MINOR_VERSION, MOST_DATA_BYTES, MOST_DESCRIPTORS, Message, command, flag};
 use super::registers::{BAR_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
 use crate::command::Drive;
 use crate::transport::nvme::{u16_at, u32_at, u64_at};
@@ -44,12 +43,11 @@ impl Device {
         message: &[u8],
         descriptors: Vec<OwnedFd>,
         drive: &mut dyn Drive,
-    ) -> Result<Option<Message>, Violation> {
-        let header = Header::read(message).ok_or(Violation)?;
-        let body = message.get(super::message::HEADER_BYTES..header.bytes);
-        let body = body.ok_or(Violation)?;
+    ) -> Result<Option<Message>, Errno> {
+        let header = Header::read(message).ok_or(Errno::PROTO)?;
+        let body = message.get(super::message::HEADER_BYTES..header.bytes).ok_or(Errno::PROTO)?;
         if !self.is_negotiated {
-            let payload = negotiate(&header, body).ok_or(Violation)?;
+            let payload = negotiate(&header, body).ok_or(Errno::PROTO)?;
             self.is_negotiated = true;
             return Ok(Some(Message::reply(&header, Ok(payload))));
         }
@@ -64,40 +62,73 @@ impl Device {
         body: &[u8],
         descriptors: Vec<OwnedFd>,
         drive: &mut dyn Drive,
-    ) -> Result<Payload, Errno> {
-        let device = self;
-        match wanted {
-            command::DMA_MAP => map(device, sized(body, 32)?, descriptors),
-            command::DMA_UNMAP => unmap(device, sized(body, 24)?),
-            command::DEVICE_GET_INFO => {
-                sized(body, 16)?;
-                Ok(Payload::words(&[16, DEVICE_FLAGS, region::COUNT, INTERRUPTS]))
+    ) -> Result<Message, Errno> {
+        let least_bytes = match wanted {
+            command::DMA_MAP | command::DEVICE_GET_REGION_INFO => 32,
+            command::DMA_UNMAP => 24,
+            command::DEVICE_SET_IRQS => 20,
+            command::DEVICE_GET_INFO | command::DEVICE_GET_IRQ_INFO | command::REGION_READ | command::REGION_WRITE => {
+                16
             }
-            command::DEVICE_GET_REGION_INFO => describe_region(device, sized(body, 32)?),
-            command::DEVICE_GET_IRQ_INFO => describe_interrupts(sized(body, 16)?),
-            command::DEVICE_SET_IRQS => set_interrupts(device, sized(body, 20)?, descriptors),
-            command::REGION_READ => read_region(device, sized(body, 16)?),
-            command::REGION_WRITE => write_region(device, sized(body, 16)?, drive),
+            _ => 0,
+        };
+        let [flags, index, last] = [4, 8, 12].map(|at| u32_at(body, at));
+        match wanted {
+            _ if body.len() < least_bytes => Err(Errno::INVAL),
+            command::DMA_MAP => {
+                let file = descriptors.into_iter().next().map(|file| (file, u64_at(body, 8)));
+                let access = (flags & 1 != 0, flags & 2 != 0);
+                self.memory.map((u64_at(body, 16), u64_at(body, 24)), access, file)?;
+                Ok(Message::default())
+            }
+            // Whatever lies in memory that is unmapped is not accessed any more.
+            command::DMA_UNMAP => {
+                match (flags, u64_at(body, 8), u64_at(body, 16)) {
+                    (0, address, length_bytes) => self.memory.unmap(address, length_bytes)?,
+                    (UNMAP_ALL, 0, 0) => self.memory.clear(),
+                    _ => return Err(Errno::INVAL), // pages that were written are not tracked
+                }
+                Ok(body[..24].to_vec().into())
+            }
+            command::DEVICE_GET_INFO => Ok(words([16, DEVICE_FLAGS, region::COUNT, INTERRUPTS])),
+            command::DEVICE_GET_REGION_INFO => describe_region(self, body),
+            command::DEVICE_GET_IRQ_INFO => match index {
+                VECTORS_INDEX => Ok(words([16, 1, index, VECTORS as u32])), // by event descriptors
+                INTERRUPTS.. => Err(Errno::INVAL),
+                _ => Ok(words([16, 0, index, 0])),
+            },
+            command::DEVICE_SET_IRQS => set_interrupts(self, body, descriptors),
+            command::REGION_READ | command::REGION_WRITE => {
+                let (offset, bytes) = (u64_at(body, 0), last as usize);
+                if bytes > MOST_DATA_BYTES {
+                    return Err(Errno::INVAL);
+                }
+                let mut reply = body[..16].to_vec();
+                if wanted == command::REGION_READ {
+                    reply.resize(16 + bytes, 0);
+                    self.read(index, offset, &mut reply[16..])?;
+                } else {
+                    let data = body.get(16..16 + bytes).ok_or(Errno::INVAL)?;
+                    self.write(index, offset, data, drive)?;
+                }
+                Ok(reply.into())
+            }
             command::DEVICE_RESET => {
-                device.reset(drive);
-                Ok(Payload::default())
+                self.reset(drive);
+                Ok(Message::default())
             }
             _ => Err(Errno::NOTSUP),
         }
     }
 }
 
-/// A structure of at least this length.
-fn sized(body: &[u8], bytes: usize) -> Result<&[u8], Errno> {
-    if body.len() < bytes {
-        return Err(Errno::INVAL);
-    }
-    Ok(body)
+fn words(words: [u32; 4]) -> Message {
+    words.map(u32::to_le_bytes).concat().into()
 }
 
 /// The first message agrees on a version. What the client says of itself is of no matter: at most one
 /// descriptor goes with a message to it, which all can take.
-fn negotiate(header: &Header, body: &[u8]) -> Option<Payload> {
+fn negotiate(header: &Header, body: &[u8]) -> Option<Message> {
     let (major, minor) = (u16_at(body, 0), u16_at(body, 2));
     if header.command != command::VERSION || body.len() < 4 || major != 0 {
         return None;
@@ -111,29 +142,7 @@ fn negotiate(header: &Header, body: &[u8]) -> Option<Payload> {
     Some(bytes.into())
 }
 
-fn map(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Payload, Errno> {
-    let (flags, offset_bytes) = (u32_at(body, 4), u64_at(body, 8));
-    device.memory.map(Region {
-        address: u64_at(body, 16),
-        length_bytes: u64_at(body, 24),
-        access: (flags & 1 != 0, flags & 2 != 0),
-        file: descriptors.into_iter().next().map(|file| (file, offset_bytes)),
-    })?;
-    Ok(Payload::default())
-}
-
-/// Whatever lies in memory that is unmapped is not accessed any more.
-fn unmap(device: &mut Device, body: &[u8]) -> Result<Payload, Errno> {
-    let (flags, address, length_bytes) = (u32_at(body, 4), u64_at(body, 8), u64_at(body, 16));
-    match flags {
-        0 => device.memory.unmap(address, length_bytes)?,
-        UNMAP_ALL if address == 0 && length_bytes == 0 => device.memory.clear(),
-        _ => return Err(Errno::INVAL), // pages that were written are not tracked
-    }
-    Ok(body[..24].to_vec().into())
-}
-
-fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
+fn describe_region(device: &Device, body: &[u8]) -> Result<Message, Errno> {
     let (room, index) = (u32_at(body, 0) as usize, u32_at(body, 8));
     let (bytes, flags) = match index {
         region::BAR => (BAR_BYTES, region_flag::READ_WRITE | region_flag::MAPS | region_flag::CAPABILITIES),
@@ -143,30 +152,20 @@ fn describe_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
     };
     let is_mapped = flags & region_flag::MAPS != 0;
     let whole = if is_mapped { 64 } else { 32 };
-    let has_room = room >= whole;
-    let capabilities_at = if is_mapped && has_room { 32 } else { 0 };
+    let describes_map = is_mapped && room >= whole;
+    let capabilities_at = if describes_map { 32 } else { 0 };
     let mut described = [whole as u32, flags, index, capabilities_at].map(u32::to_le_bytes).concat();
     described.extend([bytes as u64, 0].map(u64::to_le_bytes).concat()); // its size, and its place in the file
-    if !is_mapped || !has_room {
-        return Ok(described.into());
+    let mut descriptor = None;
+    if describes_map {
+        described.extend([SPARSE_MAPS, 1, 0, 0, 1, 0, 0, 0].map(u16::to_le_bytes).concat()); // one area
+        described.extend([DOORBELLS_AT as u64, DOORBELLS_BYTES as u64].map(u64::to_le_bytes).concat());
+        descriptor = Some(device.doorbells.file.try_clone().map_err(|_| Errno::MFILE)?);
     }
-    described.extend([SPARSE_MAPS, 1, 0, 0, 1, 0, 0, 0].map(u16::to_le_bytes).concat()); // one area
-    described.extend([DOORBELLS_AT as u64, DOORBELLS_BYTES as u64].map(u64::to_le_bytes).concat());
-    let file = device.doorbells.file().map_err(|_| Errno::MFILE)?;
-    Ok(Payload { bytes: described, descriptor: Some(file) })
+    Ok(Message { bytes: described, descriptor })
 }
 
-fn describe_interrupts(body: &[u8]) -> Result<Payload, Errno> {
-    let index = u32_at(body, 8);
-    let (flags, count) = match index {
-        VECTORS_INDEX => (1, VECTORS as u32), // by event descriptors
-        INTERRUPTS.. => return Err(Errno::INVAL),
-        _ => (0, 0),
-    };
-    Ok(Payload::words(&[16, flags, index, count]))
-}
-
-fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Payload, Errno> {
+fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -> Result<Message, Errno> {
     let [flags, index, start, count] = [4, 8, 12, 16].map(|at| u32_at(body, at));
     let (start, count) = (start as usize, count as usize);
     let end = start.checked_add(count).ok_or(Errno::INVAL)?;
@@ -192,29 +191,5 @@ fn set_interrupts(device: &mut Device, body: &[u8], descriptors: Vec<OwnedFd>) -
         }
         _ => return Err(Errno::INVAL),
     }
-    Ok(Payload::default())
-}
-
-/// Where an access to a region begins, which region it is, and its length.
-fn access(body: &[u8]) -> Result<(u64, u32, usize), Errno> {
-    let bytes = u32_at(body, 12) as usize;
-    if bytes > MOST_DATA_BYTES {
-        return Err(Errno::INVAL);
-    }
-    Ok((u64_at(body, 0), u32_at(body, 8), bytes))
-}
-
-fn read_region(device: &Device, body: &[u8]) -> Result<Payload, Errno> {
-    let (offset, region, bytes) = access(body)?;
-    let mut payload = vec![0; 16 + bytes];
-    payload[..16].copy_from_slice(&body[..16]);
-    device.read(region, offset, &mut payload[16..])?;
-    Ok(payload.into())
-}
-
-fn write_region(device: &mut Device, body: &[u8], drive: &mut dyn Drive) -> Result<Payload, Errno> {
-    let (offset, region, bytes) = access(body)?;
-    let data = body.get(16..16 + bytes).ok_or(Errno::INVAL)?;
-    device.write(region, offset, data, drive)?;
-    Ok(body[..16].to_vec().into())
+    Ok(Message::default())
 }

@@ -35,12 +35,8 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    pub fn sign(&self, purpose: ExtendedKeyUsagePurpose) -> Identity {
-        self.sign_numbered(purpose, 1)
-    }
-
-    /// With a number, by which it can be revoked.
-    pub fn sign_numbered(&self, purpose: ExtendedKeyUsagePurpose, serial: u64) -> Identity {
+    /// A certificate of this number, by which it can be revoked.
+    pub fn sign(&self, purpose: ExtendedKeyUsagePurpose, serial: u64) -> Identity {
         let key = KeyPair::generate().unwrap();
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let mut params = CertificateParams::new(names).unwrap();
@@ -71,27 +67,20 @@ impl Authority {
     /// A client that has a certificate of this authority, or none, and knows the server by its own.
     pub fn client(&self, identity: Option<&Identity>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
-        let root = CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap();
-        roots.add(root).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let client = match identity {
+        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
+        let client = ClientConfig::builder().with_root_certificates(roots);
+        Arc::new(match identity {
             None => client.with_no_client_auth(),
-            Some(identity) => {
-                let chain = CertificateDer::from_pem_slice(identity.certificate.as_bytes());
-                let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
-                let chain = vec![chain.unwrap()];
+            Some(Identity { certificate, key }) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
                 client.with_client_auth_cert(chain, key).unwrap()
             }
-        };
-        Arc::new(client)
+        })
     }
 
     pub fn write(&self, folder: &Path) {
-        let server = self.sign(ExtendedKeyUsagePurpose::ServerAuth);
+        let server = self.sign(ExtendedKeyUsagePurpose::ServerAuth, 1);
         fs::write(folder.join("ca-cert.pem"), &self.pem).unwrap();
         fs::write(folder.join("server-cert.pem"), server.certificate).unwrap();
         write_key(folder, &server.key, 0o600);

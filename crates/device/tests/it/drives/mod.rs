@@ -1,5 +1,6 @@
 //! Drives on a clock that tests set, and commands for them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,8 +110,7 @@ impl Bench {
 
     pub fn with(setup: &Setup, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
-        let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX);
-        let model = model.expect("a model");
+        let model = Model::new(setup.model, setup.size_bytes(), geometry, &setup.buffer(), u64::MAX).expect("a model");
         let read_only = backing.as_ref().is_some_and(Backing::read_only);
         let facts = DriveInfo { size_bytes: setup.size_bytes(), read_only, ..DriveInfo::default() };
         let store = Store::new(setup.size_bytes(), backing).expect("a store");
@@ -189,6 +189,14 @@ impl Bench {
         self.answers[before..].to_vec()
     }
 
+    /// The status of a command, whose data have this value where it writes, when all is done.
+    pub fn status(&mut self, op: Op, offset_bytes: u64, length_bytes: u64, value: u8) -> Status {
+        let data = vec![value; if op == Op::Write { length_bytes as usize } else { 0 }];
+        self.submit(op, offset_bytes, length_bytes, false, &data);
+        self.settle();
+        self.answers.last().expect("an answer").status
+    }
+
     /// The statuses of all that was not answered yet.
     pub fn statuses(&mut self) -> Vec<Status> {
         self.settle().iter().map(|one| one.status).collect()
@@ -203,7 +211,82 @@ impl Bench {
     }
 }
 
+/// Each value, and how many bytes in a row have it.
+pub fn runs(bytes: &[u8]) -> Vec<(u8, usize)> {
+    bytes.chunk_by(|one, next| one == next).map(|run| (run[0], run.len())).collect()
+}
+
 /// Whether all bytes are this.
 pub fn is_all(bytes: &[u8], value: u8) -> bool {
     bytes.iter().all(|&byte| byte == value)
+}
+
+/// A block, and how many values it ever had.
+type Marks = Vec<(usize, usize)>;
+
+/// What each block may hold after a power loss or a kill: what is durable for certain, and all that was written since.
+#[derive(Default)]
+pub struct History {
+    block_bytes: u64,
+    /// Whether a write that was answered waits for a flush.
+    buffered: bool,
+    pub allowed: Vec<Vec<u8>>,
+    /// Of each block how many values were dropped from the front of `allowed`.
+    dropped: Vec<usize>,
+    /// For each command in flight the blocks that its answer settles, and the positions of their values since the last cut.
+    settles: BTreeMap<u64, Marks>,
+    /// For each write in flight that its answer does not settle the same.
+    waits: BTreeMap<u64, Marks>,
+    /// Writes that were answered, and settle with a flush.
+    answered: Marks,
+}
+
+impl History {
+    /// That of a drive of zeroes.
+    pub fn new(size_bytes: u64, block_bytes: u64, buffered: bool) -> Self {
+        let blocks = (size_bytes / block_bytes) as usize;
+        Self { block_bytes, buffered, allowed: vec![vec![0]; blocks], dropped: vec![0; blocks], ..Self::default() }
+    }
+
+    pub fn write(&mut self, id: u64, offset_bytes: u64, length_bytes: u64, value: u8, fua: bool) {
+        let (start, end) = (offset_bytes / self.block_bytes, (offset_bytes + length_bytes) / self.block_bytes);
+        let marks = (start as usize..end as usize).map(|block| {
+            self.allowed[block].push(value);
+            (block, self.dropped[block] + self.allowed[block].len())
+        });
+        let marks = marks.collect();
+        let of = if fua || !self.buffered { &mut self.settles } else { &mut self.waits };
+        of.insert(id, marks);
+    }
+
+    pub fn flush(&mut self, id: u64) {
+        self.settles.insert(id, self.answered.clone());
+    }
+
+    /// A command is done.
+    pub fn answered(&mut self, id: u64) {
+        for (block, position) in self.settles.remove(&id).unwrap_or_default() {
+            let count = position.saturating_sub(self.dropped[block]);
+            let values = &mut self.allowed[block];
+            let settled = count.saturating_sub(1).min(values.len() - 1);
+            values.drain(..settled);
+            self.dropped[block] += settled;
+        }
+        self.answered.extend(self.waits.remove(&id).unwrap_or_default());
+    }
+
+    /// The content after a cut must be one that is allowed; from then on it is the only one.
+    pub fn cut(&mut self, content: &[u8]) {
+        let blocks = self.allowed.iter_mut().zip(content.chunks(self.block_bytes as usize));
+        for (number, (values, block)) in blocks.enumerate() {
+            let value = block[0];
+            assert!(is_all(block, value), "block {number} is torn");
+            assert!(values.contains(&value), "{number}: {value} of {values:?}");
+            *values = vec![value];
+        }
+        self.dropped.fill(0);
+        self.settles.clear();
+        self.waits.clear();
+        self.answered.clear();
+    }
 }

@@ -2,13 +2,14 @@
 //! is in them; so whatever it is, there is one answer to each request, of the length that it says, and the file is
 //! what whole and broken requests together make of it.
 
-use ioassay_device::command::Status;
+use ioassay_device::command::{Drive, Status};
 use ioassay_device::transport::fuse::{FuseSession, Reply};
 
 use super::Bytes;
 use crate::memory_drive::Memory;
 
-const SIZE_BYTES: u64 = 1 << 16;
+pub const SIZE_BYTES: u64 = 1 << 16;
+const TRANSPORT: u32 = 3;
 const IN_HEADER: usize = 40;
 pub const OUT_HEADER: usize = 16;
 
@@ -23,9 +24,9 @@ pub const WRITE: u32 = 16;
 pub const FALLOCATE: u32 = 43;
 
 /// A file, its drive, and what a plain array made of the same requests.
-struct File {
-    session: FuseSession,
-    drive: Memory,
+pub struct File {
+    pub session: FuseSession,
+    pub drive: Memory,
     plain: Vec<u8>,
     asked: u64,
     out: Vec<u8>,
@@ -35,12 +36,10 @@ struct File {
 pub type Said = (i32, Vec<u8>);
 
 impl File {
-    fn new(block_bytes: u32) -> Self {
-        let mut drive = Memory::new(SIZE_BYTES, block_bytes);
-        drive.keeps = false;
+    pub fn new(block_bytes: u32) -> Self {
         Self {
-            session: FuseSession::new(0, (1, 1)),
-            drive,
+            session: FuseSession::new(TRANSPORT, (7, 8)),
+            drive: Memory::forgetful(SIZE_BYTES, block_bytes),
             plain: vec![0; SIZE_BYTES as usize],
             asked: 0,
             out: Vec::new(),
@@ -85,42 +84,44 @@ impl File {
         }
     }
 
-    /// A request with a number of its own.
-    fn ask(&mut self, opcode: u32, body: &[u8]) -> Option<Said> {
+    /// A request with a number of its own: what was said at once.
+    pub fn send(&mut self, opcode: u32, body: &[u8]) -> Option<Said> {
         self.asked += 1;
-        let request = request(opcode, self.asked, body);
-        self.receive(&request)
+        self.receive(&request(opcode, self.asked, body))
     }
 
-    /// One of the commands is answered, and nobody answers it again.
-    fn answer(&mut self, number: usize, status: Status) {
-        let Some(answer) = self.drive.due.remove(number) else {
-            return;
-        };
-        let command = answer.command;
-        let rest = self.drive.due.iter();
-        let others = rest.filter(|other| other.command.tag == command.tag);
+    /// What is said to a request in the end.
+    pub fn ask(&mut self, opcode: u32, body: &[u8]) -> Said {
+        self.send(opcode, body).or_else(|| self.answer_all()).expect("an answer")
+    }
+
+    /// One of the commands is answered, and nobody answers it again: what is said to its request, if it was the last.
+    pub fn answer(&mut self, number: usize, status: Status) -> Option<Said> {
+        let command = self.drive.due.remove(number)?.command;
+        assert_eq!(command.tag.transport, TRANSPORT);
+        let others = self.drive.due.iter().filter(|other| other.command.tag == command.tag);
         let told = self.session.answered(&command, status);
         assert_eq!(told.is_some(), others.count() == 0, "{command:?}");
-        match told {
-            None => return,
-            Some(Reply::Short(bytes)) => drop(said(&bytes, number_of(&bytes))),
-            Some(Reply::Content(header, range)) => {
-                let length = u32::from_ne_bytes(header[..4].try_into().expect("four"));
-                let data = u64::from(length) - OUT_HEADER as u64;
-                assert_eq!(data, range.end - range.start);
+        let bytes = match told? {
+            Reply::Short(bytes) => bytes,
+            Reply::Content(header, range) => {
                 let end = command.offset_bytes + command.length_bytes;
                 assert!(range.start >= command.offset_bytes && range.end <= end);
+                [&header[..], self.drive.content(range.start, range.end - range.start)].concat()
             }
-        }
+        };
         assert_eq!(self.session.answered(&command, status), None);
         assert_eq!(self.session.in_flight(), self.drive.due.len());
+        Some(said(&bytes, number_of(&bytes)))
     }
 
-    fn answer_all(&mut self) {
+    /// All commands are done: what is said of the last of them.
+    fn answer_all(&mut self) -> Option<Said> {
+        let mut said = None;
         while !self.drive.due.is_empty() {
-            self.answer(0, Status::Done);
+            said = self.answer(0, Status::Done);
         }
+        said
     }
 }
 
@@ -177,10 +178,7 @@ pub fn fuse(script: &[u8]) {
     while !bytes.is_over() {
         match bytes.next() % 12 {
             0 => drop(file.receive(&bytes.some(120))),
-            1 => {
-                let body = bytes.some(120);
-                file.ask(u32::from(bytes.next() % 60), &body);
-            }
+            1 => drop(file.send(u32::from(bytes.next() % 60), &bytes.some(120))),
             2 => {
                 let mut broken = request(u32::from(bytes.next() % 60), 7, &bytes.some(60));
                 let length: u32 = bytes.pick(&[0, 39, 40, 41, 80, u32::MAX]);
@@ -189,24 +187,20 @@ pub fn fuse(script: &[u8]) {
             }
             3 | 4 => {
                 let number = usize::from(bytes.next()) % file.drive.due.len().max(1);
-                let ends = match bytes.next() % 8 {
-                    7 => bytes.pick(&FAILURES),
-                    _ => Status::Done,
-                };
-                file.answer(number, ends);
+                let status = if bytes.next() % 8 == 7 { bytes.pick(&FAILURES) } else { Status::Done };
+                file.answer(number, status);
             }
             5 if bytes.next() % 16 == 0 => file.drive.facts.read_only ^= true,
             6 => greet(&mut file, &mut bytes),
             7 => allocate(&mut file, &mut bytes),
-            8 => drop(file.ask(20, &bytes.some(16))),
+            8 => drop(file.send(20, &bytes.some(16))),
             _ => read_or_write(&mut file, &mut bytes),
         }
     }
     file.answer_all();
     assert!(file.drive.bytes == file.plain); // the file is not what was made of it
     file.drive.facts.read_only = false;
-    assert_eq!(file.ask(WRITE, &transfer(1, 3, 0, b"end")), None);
-    file.answer_all();
+    file.ask(WRITE, &transfer(1, 3, 0, b"end"));
     assert_eq!(&file.drive.bytes[1..4], b"end");
 }
 
@@ -216,22 +210,16 @@ fn place(bytes: &mut Bytes<'_>) -> u64 {
 }
 
 fn read_or_write(file: &mut File, bytes: &mut Bytes<'_>) {
-    let offset = match bytes.next() {
-        255 => u64::MAX - 3,
-        _ => place(bytes),
-    };
+    let offset = if bytes.next() == 255 { u64::MAX - 3 } else { place(bytes) };
     let length = u32::from(bytes.next()) * bytes.pick(&[0, 1, 7, 512, 4096, 1 << 24]);
     let flags = bytes.pick(&[0, 0o10_000, u32::MAX]);
     if bytes.next() % 2 == 0 {
-        file.ask(READ, &transfer(offset, length, flags, &[]));
+        file.send(READ, &transfer(offset, length, flags, &[]));
         return;
     }
-    let sent = match bytes.next() % 8 {
-        0 => bytes.next().into(),
-        _ => length,
-    };
+    let sent = if bytes.next() % 8 == 0 { bytes.next().into() } else { length };
     let data = vec![bytes.next(); sent.min(1 << 16) as usize];
-    file.ask(WRITE, &transfer(offset, length, flags, &data));
+    file.send(WRITE, &transfer(offset, length, flags, &data));
 }
 
 fn allocate(file: &mut File, bytes: &mut Bytes<'_>) {
@@ -239,14 +227,12 @@ fn allocate(file: &mut File, bytes: &mut Bytes<'_>) {
     let mode: u32 = bytes.pick(&[0, 1, 2, 3, 3, 16, 17, 17, 8, u32::MAX]);
     let mut body = allocation(offset, length, mode);
     body.resize(usize::from(bytes.next() % 8) + 28, 0);
-    file.ask(FALLOCATE, &body);
+    file.send(FALLOCATE, &body);
 }
 
 fn greet(file: &mut File, bytes: &mut Bytes<'_>) {
-    let versions = [bytes.pick(&[7, 7, 7, 6, 8]), bytes.next().into()];
-    let numbers = [versions, [bytes.four(), bytes.four()]].concat();
-    let body: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
-    if let Some((0, greeting)) = file.ask(26, &body) {
+    let numbers = [bytes.pick(&[7, 7, 7, 6, 8]), bytes.next().into(), bytes.four(), bytes.four()];
+    if let Some((0, greeting)) = file.send(26, &numbers.map(u32::to_ne_bytes).concat()) {
         assert_eq!(greeting.len(), 64);
     }
 }

@@ -3,8 +3,8 @@
 
 use std::fs::File;
 
-use ioassay_device::client::nvme::Entry;
-use ioassay_device::client::vfio_user::Shared;
+use ioassay_device::client::nvme::{ENABLED, Entry};
+use ioassay_device::client::vfio_user::{self, Shared};
 use ioassay_device::command::Status;
 use ioassay_device::transport::nvme_tcp::Subsystem;
 use ioassay_device::transport::vfio_user::{Device, Message};
@@ -44,12 +44,8 @@ impl Client {
 
     /// Sends a message with this number of descriptors of its memory: the reply, where the client is still there.
     fn send(&mut self, command: u16, body: &[u8], files: usize, drive: &mut Memory) -> Option<Message> {
-        let mut message = vec![1, 0];
-        message.extend_from_slice(&command.to_le_bytes());
-        message.extend_from_slice(&(16 + body.len() as u32).to_le_bytes());
-        message.extend_from_slice(&[0; 8]);
-        message.extend_from_slice(body);
-        let file = |_| self.memory.file().try_clone_to_owned().expect("a descriptor");
+        let message = vfio_user::message(1, command, body);
+        let file = |_| self.memory.file.try_clone().expect("a descriptor");
         let descriptors = (0..files).map(file).collect();
         let reply = self.device.receive(&message, descriptors, drive).ok()??;
         assert!(reply.bytes.len() <= 16 + 16 + 4096);
@@ -57,25 +53,16 @@ impl Client {
     }
 
     fn map(&mut self, address: u64, offset: u64, length: u64, drive: &mut Memory) -> bool {
-        let mut body = [32u32, 3].map(u32::to_le_bytes).concat();
-        body.extend([offset, address, length].map(u64::to_le_bytes).concat());
-        let reply = self.send(2, &body, 1, drive);
+        let reply = self.send(2, &vfio_user::mapping(offset, address, length), 1, drive);
         reply.is_some_and(|reply| reply.bytes[8] == 1)
     }
 
     fn write(&mut self, region: u32, at: u64, data: &[u8], drive: &mut Memory) {
-        let mut body = at.to_le_bytes().to_vec();
-        body.extend_from_slice(&region.to_le_bytes());
-        body.extend_from_slice(&(data.len() as u32).to_le_bytes());
-        body.extend_from_slice(data);
-        self.send(10, &body, 0, drive);
+        self.send(10, &[&vfio_user::access(region, at, data.len()), data].concat(), 0, drive);
     }
 
-    fn read(&mut self, region: u32, at: u64, bytes: u32, drive: &mut Memory) -> Option<Vec<u8>> {
-        let mut body = at.to_le_bytes().to_vec();
-        body.extend_from_slice(&region.to_le_bytes());
-        body.extend_from_slice(&bytes.to_le_bytes());
-        let reply = self.send(9, &body, 0, drive)?;
+    fn read(&mut self, region: u32, at: u64, bytes: usize, drive: &mut Memory) -> Option<Vec<u8>> {
+        let reply = self.send(9, &vfio_user::access(region, at, bytes), 0, drive)?;
         reply.bytes.get(32..).map(<[u8]>::to_vec)
     }
 
@@ -86,7 +73,7 @@ impl Client {
         self.write(0, 0x24, &((last << 16) | last).to_le_bytes(), drive);
         self.write(0, 0x28, &ADMIN.0.to_le_bytes(), drive);
         self.write(0, 0x30, &ADMIN.1.to_le_bytes(), drive);
-        self.write(0, 0x14, &0x0046_0001u32.to_le_bytes(), drive);
+        self.write(0, 0x14, &ENABLED.to_le_bytes(), drive);
     }
 
     /// Puts an entry into a queue, at the place that all of that number have here.
@@ -112,10 +99,7 @@ impl Client {
 }
 
 fn answer(client: &mut Client, drive: &mut Memory, most: usize) {
-    for _ in 0..most {
-        let Some(answer) = drive.due.pop_front() else {
-            break;
-        };
+    for answer in drive.due.drain(..most.min(drive.due.len())).collect::<Vec<_>>() {
         client.device.answer(&answer, drive);
     }
 }
@@ -131,8 +115,7 @@ fn leave(client: &mut Client, drive: &mut Memory) {
 
 pub fn vfio_user(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
-    let mut drive = Memory::new(SIZE_BYTES, 512);
-    drive.keeps = false;
+    let mut drive = Memory::forgetful(SIZE_BYTES, 512);
     let mut client = Client::new();
     client.enable(&mut drive);
     while !bytes.is_over() {
@@ -148,45 +131,26 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
     match bytes.next() % 15 {
         0 => {
             let (command, descriptors) = (u16::from(bytes.next() % 20), bytes.next() % 4);
-            let body = bytes.some(64);
-            client.send(command, &body, descriptors.into(), drive);
+            client.send(command, &bytes.some(64), descriptors.into(), drive);
         }
         1 => {
             let at = bytes.pick(&[0x0c, 0x10, 0x14, 0x20, 0x24, 0x28, 0x2c, 0x30, 0x34, 0x38]);
-            let value = bytes.four();
-            client.write(0, at, &value.to_le_bytes(), drive);
+            client.write(0, at, &bytes.four().to_le_bytes(), drive);
         }
-        2 => {
-            let (at, data) = (u64::from(bytes.two() % 300), bytes.some(8));
-            client.write(7, at, &data, drive);
-        }
+        2 => client.write(7, u64::from(bytes.two() % 300), &bytes.some(8), drive),
         3 => {
             let (queue, value) = (u64::from(bytes.next() % 70), bytes.four());
             let value = value % bytes.pick(&[4, 16, 17, 2000, u32::MAX]);
             client.write(0, 0x1000 + 4 * queue, &value.to_le_bytes(), drive);
         }
-        4 => {
-            let at = usize::from(bytes.two()) * 4;
-            let data = bytes.some(64);
-            client.memory.write(at, &data);
-        }
-        5 | 6 => {
-            let entry = command(bytes, &[0, 1, 2, 4, 5, 6, 8, 9, 0x0a, 0x0c, 0x18, 0x7f]);
-            client.place(0, &entry, drive);
-        }
+        4 => client.memory.write(usize::from(bytes.two()) * 4, &bytes.some(64)),
+        5 | 6 => client.place(0, &command(bytes, &[0, 1, 2, 4, 5, 6, 8, 9, 0x0a, 0x0c, 0x18, 0x7f]), drive),
         7 | 8 => {
             let entry = command(bytes, &[0, 1, 1, 2, 2, 5, 8, 9, 0x0c, 0x19, 0x55]);
-            let queue = u16::from(bytes.next() % 3) + 1;
-            client.place(queue, &entry, drive);
+            client.place(u16::from(bytes.next() % 3) + 1, &entry, drive);
         }
-        9 => {
-            let most = usize::from(bytes.next());
-            answer(client, drive, most);
-        }
-        10 => {
-            let queue = u16::from(bytes.next() % 3) + 1;
-            client.create_queues(queue, drive);
-        }
+        9 => answer(client, drive, bytes.next().into()),
+        10 => client.create_queues(u16::from(bytes.next() % 3) + 1, drive),
         11 => client.enable(drive),
         12 => {
             let (page, length) = (u64::from(bytes.next()), u64::from(bytes.next()) * 4096);
@@ -194,16 +158,14 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
             if bytes.next() % 2 == 0 {
                 client.map(place, (page % 4) * 4096, length, drive);
             } else {
-                let mut body = [24u32, 0].map(u32::to_le_bytes).concat();
-                body.extend([place, length].map(u64::to_le_bytes).concat());
-                client.send(3, &body, 0, drive);
+                client.send(3, &vfio_user::unmapping(place, length), 0, drive);
             }
         }
         13 => match bytes.next() % 4 {
             0 => leave(client, drive),
             1 => client.device.tick(drive),
             2 => {
-                let file = File::from(client.memory.file().try_clone_to_owned().expect("a file"));
+                let file = File::from(client.memory.file.try_clone().expect("a file"));
                 let _ = file.set_len(u64::from(bytes.next()) * 4096);
             }
             _ => drive.status = bytes.pick(&STATUSES),
@@ -211,8 +173,7 @@ fn step(client: &mut Client, bytes: &mut Bytes<'_>, drive: &mut Memory) {
         _ => {}
     }
     // A client whose memory is gone is left.
-    let polled = client.device.poll(drive).and(client.device.signal());
-    if polled.is_err() {
+    if client.device.poll(drive).and(client.device.signal()).is_err() {
         leave(client, drive);
     }
 }
@@ -226,20 +187,18 @@ fn command(bytes: &mut Bytes<'_>, opcodes: &[u8]) -> Entry {
     let namespace = bytes.pick(&[1, 1, 0, u32::MAX, 2]);
     let mut page = || {
         let place = u64::from(bytes.two()) * 16;
-        let base = bytes.pick(&[ADDRESS, ADDRESS, 0, u64::MAX - 0xffff]);
-        base.wrapping_add(place)
+        bytes.pick(&[ADDRESS, ADDRESS, 0, u64::MAX - 0xffff]).wrapping_add(place)
     };
-    let mut entry = Entry::new(opcode, id).namespace(namespace).pages((page(), page()));
-    for number in 10..13 {
+    let entry = Entry::new(opcode, id).namespace(namespace).pages((page(), page()));
+    (10..13).fold(entry, |entry, number| {
         let word = match bytes.next() % 4 {
             0 => 0,
             1 => bytes.next().into(),
             2 => bytes.two().into(),
             _ => bytes.four(),
         };
-        entry = entry.word(number, word);
-    }
-    entry
+        entry.word(number, word)
+    })
 }
 
 /// Enables the controller and asks it what it is.
@@ -250,8 +209,7 @@ fn behaves(client: &mut Client, drive: &mut Memory) {
     let entry = Entry::new(6, 77).pages((ADDRESS + 0x8000, 0)).word(10, 1);
     client.place(0, &entry, drive);
     assert!(client.device.poll(drive).is_ok());
-    let state = client.read(0, 0x1c, 4, drive).expect("registers");
-    assert_eq!(state, [1, 0, 0, 0]);
+    assert_eq!(client.read(0, 0x1c, 4, drive).expect("registers"), [1, 0, 0, 0]);
     let mut completion = [0; 16];
     client.memory.read(0x1000, &mut completion);
     assert_eq!((completion[12], completion[14]), (77, 1));

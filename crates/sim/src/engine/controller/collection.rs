@@ -9,17 +9,12 @@
 //! element. What is left of a victim goes with the first pages of the next, or, at the end, in a unit
 //! that is not full. A superblock is erased, on all its elements, when its pages are programmed.
 
-use std::collections::VecDeque;
-use std::ops::DerefMut;
-
 use super::ControllerEngine;
 use super::flash::Work;
 use crate::Error;
-use crate::drive::{Drive, Gained, Position, Translation};
-use crate::engine::listener::Listener;
-use crate::engine::load::arrivals::Arrivals;
+use crate::drive::{Drive, Gained, Position};
+use crate::engine::core::World;
 use crate::policy::Page;
-
 /// The garbage collection of one group.
 #[derive(Default, serde::Serialize, serde::Deserialize)]
 struct Collection {
@@ -33,9 +28,16 @@ struct Collection {
     /// Superblocks whose last valid pages are among `rest`.
     emptied: Vec<u32>,
     jobs: u32,
-    /// Superblocks that are being erased, and what they gain.
-    erasing: usize,
-    erasing_gain: Gained,
+    /// Superblocks that are being erased, each with the number of elements that have not done their part.
+    erasing: Vec<(u32, u32)>,
+}
+
+impl Collection {
+    /// The pages that wait, as a job.
+    fn next_job(&mut self, group: u32) -> Job {
+        let (pages, emptied) = (std::mem::take(&mut self.rest), std::mem::take(&mut self.emptied));
+        Job { group, pages, emptied, ..Job::default() }
+    }
 }
 
 /// Pages that are moved together.
@@ -50,33 +52,23 @@ struct Job {
     emptied: Vec<u32>,
 }
 
-/// A superblock that is being erased.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Erasure {
-    superblock: u32,
-    parts_left: u32,
-}
-
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Collections {
     groups: Vec<Collection>,
     jobs: Vec<Job>,
     free_jobs: Vec<u32>,
-    erasures: VecDeque<Erasure>,
     /// Elements of a group: jobs of a group at a time.
     span: u32,
 }
 
 impl Collections {
     pub fn new(drive: &Drive) -> Self {
-        let translation = drive.translation();
-        let groups = translation.map_or(0, Translation::groups);
+        let layer = drive.layer();
         Self {
-            groups: (0..groups).map(|_| Collection::default()).collect(),
+            groups: (0..layer.groups()).map(|_| Collection::default()).collect(),
             jobs: Vec::new(),
             free_jobs: Vec::new(),
-            erasures: VecDeque::new(),
-            span: translation.map_or(1, |translation| translation.span),
+            span: layer.span,
         }
     }
 
@@ -90,18 +82,13 @@ impl Collections {
     }
 }
 
-impl<D, A, L> ControllerEngine<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
+impl<W: World> ControllerEngine<W> {
     /// Groups that are low begin to collect.
     pub(super) fn start_collections(&mut self) -> Result<(), Error> {
         for group in 0..self.collections.groups.len() as u32 {
             if !self.collections.groups[group as usize].active
-                && (self.core.drive.needs_collection(group, 0, false)
-                    || self.core.drive.needs_folding(group, Gained::default(), self.idle.is_idle()))
+                && (self.core.drive.layer().needs_collection(group, 0, false)
+                    || self.core.drive.layer().needs_folding(group, Gained::default(), self.idle.is_idle))
             {
                 self.collections.groups[group as usize].active = true;
                 self.collect(group)?;
@@ -114,8 +101,9 @@ where
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
             // In the background one job at a time, so that the host has most of the elements.
-            let hurries =
-                self.core.drive.is_low(group) || self.idle.is_idle() || self.core.drive.waits_for_folding(group);
+            let hurries = self.core.drive.layer().is_low(group)
+                || self.idle.is_idle
+                || self.core.drive.layer().host_stream(group).is_none();
             let most_jobs = if hurries { self.collections.span } else { 1 };
             while self.collections.groups[group as usize].jobs < most_jobs && self.collection_goes_on(group) {
                 let Some(job) = self.next_job(group) else {
@@ -132,7 +120,7 @@ where
             let collection = &mut self.collections.groups[group as usize];
             let has_rest = !collection.rest.is_empty();
             let free = gained.free as usize;
-            if self.core.drive.needs_collection(group, free, has_rest) {
+            if self.core.drive.layer().needs_collection(group, free, has_rest) {
                 match self.core.drive.take_victim(group) {
                     Ok(victim) => {
                         collection.victim = Some((victim, 0));
@@ -141,8 +129,8 @@ where
                     Err(_) if free > 0 || has_rest => return self.finish_collection(group),
                     Err(error) => return Err(error),
                 }
-            } else if self.core.drive.needs_folding(group, gained, self.idle.is_idle()) {
-                collection.victim = self.core.drive.take_folded(group).map(|victim| (victim, 0));
+            } else if self.core.drive.layer().needs_folding(group, gained, self.idle.is_idle) {
+                collection.victim = self.core.drive.layer_mut().take_folded(group).map(|victim| (victim, 0));
                 collection.folds = true;
             } else {
                 return self.finish_collection(group);
@@ -153,15 +141,16 @@ where
     /// What a group gains when its emptied superblocks are erased.
     fn gained(&self, group: u32) -> Gained {
         let collection = &self.collections.groups[group as usize];
-        let emptied = collection.emptied.iter();
-        emptied.fold(collection.erasing_gain, |sum, &superblock| sum.plus(self.core.drive.gain_of(superblock)))
+        let erasing = collection.erasing.iter().map(|(superblock, _)| superblock);
+        let superblocks = erasing.chain(&collection.emptied);
+        superblocks.map(|&superblock| self.core.drive.layer().gain_of(superblock)).sum()
     }
 
     /// Whether a group continues with its victim: to fold it, there has to be a reason still.
     fn collection_goes_on(&self, group: u32) -> bool {
         let collection = &self.collections.groups[group as usize];
         !(collection.folds && collection.victim.is_some())
-            || self.core.drive.folds(group, self.gained(group), self.idle.is_idle())
+            || self.core.drive.layer().folds(group, self.gained(group), self.idle.is_idle)
     }
 
     /// Gives up folding whose reason is gone; no job is in progress. Pages that were not moved stay.
@@ -169,9 +158,9 @@ where
         let collection = &mut self.collections.groups[group as usize];
         if let Some((victim, _)) = collection.victim.take() {
             collection.rest.clear();
-            self.core.drive.release_victim(victim);
+            self.core.drive.layer_mut().release_victim(victim);
             for superblock in collection.emptied.drain(..) {
-                self.core.drive.release_victim(superblock);
+                self.core.drive.layer_mut().release_victim(superblock);
             }
         }
     }
@@ -180,17 +169,11 @@ where
     fn finish_collection(&mut self, group: u32) -> Result<(), Error> {
         let collection = &mut self.collections.groups[group as usize];
         if !collection.rest.is_empty() {
-            let job = Job {
-                group,
-                pages: std::mem::take(&mut collection.rest),
-                reads_left: 0,
-                moved: Vec::new(),
-                emptied: std::mem::take(&mut collection.emptied),
-            };
+            let job = collection.next_job(group);
             self.start_job(job);
             return Ok(());
         }
-        if collection.erasing == 0 {
+        if collection.erasing.is_empty() {
             collection.active = false;
             return self.place_units();
         }
@@ -212,7 +195,7 @@ where
         let collection = &mut self.collections.groups[group as usize];
         let (victim, mut offset) = collection.victim?;
         while collection.rest.len() < self.unit_pages {
-            let Some(physical) = self.core.drive.next_valid(victim, &mut offset) else {
+            let Some(physical) = self.core.drive.layer().next_valid(victim, &mut offset) else {
                 collection.victim = None;
                 collection.emptied.push(victim);
                 return None;
@@ -220,23 +203,14 @@ where
             collection.rest.push(physical);
         }
         collection.victim = Some((victim, offset));
-        Some(Job {
-            group,
-            pages: std::mem::take(&mut collection.rest),
-            reads_left: 0,
-            moved: Vec::new(),
-            emptied: std::mem::take(&mut collection.emptied),
-        })
+        Some(collection.next_job(group))
     }
 
     /// The pages of a job are read, those of a flash page together.
     fn start_job(&mut self, job: Job) {
         let mut reads: Vec<(Position, u32)> = Vec::new();
         for &physical in &job.pages {
-            let Some(translation) = self.core.drive.translation() else {
-                continue;
-            };
-            let at = translation.position(physical);
+            let at = self.core.drive.layer().position(physical);
             match reads.last_mut() {
                 Some((first, pages)) if first.flash_page == at.flash_page => *pages += 1,
                 _ => reads.push((at, 1)),
@@ -258,13 +232,12 @@ where
             return Ok(());
         }
         let (group, pages) = (job.group, std::mem::take(&mut job.pages));
-        if !self.core.drive.holds_any(&pages) {
+        let mut valid = pages.iter().filter_map(|&physical| self.core.drive.layer().page_at(physical)).peekable();
+        if valid.peek().is_none() {
             return self.job_programmed(id);
         }
-        if let (Some(_), Some(translation)) = (&self.mapping, self.core.drive.translation()) {
-            let pages = pages.iter();
-            self.collections.jobs[id as usize].moved =
-                pages.filter_map(|&physical| translation.page_at(physical)).collect();
+        if self.mapping.is_some() {
+            self.collections.jobs[id as usize].moved = valid.collect();
         }
         let Some(unit) = self.core.drive.move_unit(group, &pages) else {
             return Err(self.core.drive.worn_out(group * self.collections.span));
@@ -291,13 +264,9 @@ where
 
     /// A superblock is erased on each of its elements.
     fn erase(&mut self, group: u32, superblock: u32) {
-        let gain = self.core.drive.gain_of(superblock);
-        let collection = &mut self.collections.groups[group as usize];
-        collection.erasing += 1;
-        collection.erasing_gain = collection.erasing_gain.plus(gain);
-        self.collections.erasures.push_back(Erasure { superblock, parts_left: self.collections.span });
-        let first = group * self.collections.span;
-        for element in first..first + self.collections.span {
+        let span = self.collections.span;
+        self.collections.groups[group as usize].erasing.push((superblock, span));
+        for element in group * span..(group + 1) * span {
             let operation = self.flash.erase(superblock);
             self.enqueue(element, operation);
         }
@@ -305,21 +274,17 @@ where
 
     /// An element has erased its part of a superblock.
     pub(super) fn part_erased(&mut self, superblock: u32) -> Result<(), Error> {
-        let erasures = &mut self.collections.erasures;
-        let Some(at) = erasures.iter().position(|erasure| erasure.superblock == superblock) else {
+        let group = self.core.drive.layer().group_of_superblock(superblock);
+        let erasing = &mut self.collections.groups[group as usize].erasing;
+        let Some(at) = erasing.iter().position(|&(erased, _)| erased == superblock) else {
             return Ok(());
         };
-        erasures[at].parts_left -= 1;
-        if erasures[at].parts_left > 0 {
+        erasing[at].1 -= 1;
+        if erasing[at].1 > 0 {
             return Ok(());
         }
-        erasures.remove(at);
-        let gain = self.core.drive.gain_of(superblock);
+        erasing.remove(at);
         self.core.drive.erase_superblock(superblock);
-        let group = self.core.drive.group_of_superblock(superblock);
-        let collection = &mut self.collections.groups[group as usize];
-        collection.erasing -= 1;
-        collection.erasing_gain = collection.erasing_gain.minus(gain);
         self.place_units()?;
         self.collect(group)
     }

@@ -4,19 +4,15 @@
 //! with an operation until the last phase is over. A channel serves the transfers that are ready, first come, first
 //! served; a program unit crosses in pieces of a flash page, so that reads go between them.
 
-use std::collections::VecDeque;
-use std::io::{Read, Write};
-use std::ops::DerefMut;
-
+use super::ControllerEngine;
 use super::events::Event;
-use super::{ControllerEngine, FlashRun};
 use crate::Error;
 use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES, Spec, UnitPlace};
-use crate::engine::listener::Listener;
-use crate::engine::load::arrivals::Arrivals;
+use crate::engine::core::World;
 use crate::engine::timers::after;
 use crate::policy::Page;
-use crate::state::{Stored, put, take};
+use crate::state::Stored;
+use std::collections::VecDeque;
 
 /// Who an operation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -71,7 +67,7 @@ enum Phase {
     Transfer,
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct ElementQueue {
     /// The operation in progress, its phase, and when it began.
     current: Option<(Operation, Phase, u64)>,
@@ -95,6 +91,8 @@ struct Unit {
 }
 
 pub(super) struct Flash {
+    spec: Spec,
+    pub controller: Controller,
     elements: Vec<ElementQueue>,
     free_at_ps: Vec<u64>,
     /// When each channel is free.
@@ -103,17 +101,8 @@ pub(super) struct Flash {
     read_ps: Vec<u64>,
     small_read_ps: Vec<u64>,
     program_ps: Vec<u64>,
-    slc_read_ps: u64,
-    slc_program_ps: u64,
-    erase_ps: u64,
-    program_suspensions: u32,
-    erase_suspensions: u32,
-    suspend_ps: u64,
-    read_priority: bool,
-    copy_back: bool,
     /// Sectors of a piece of a transfer.
     piece_sectors: u32,
-    page_sectors: u32,
     /// The element at which the search for one that takes a unit begins.
     pub rotation: u32,
     elements_without_unit: u32,
@@ -123,14 +112,6 @@ pub(super) struct Flash {
 
 impl Flash {
     pub fn new(spec: &Spec, controller: &Controller) -> Self {
-        let element = || ElementQueue {
-            current: None,
-            phase: 0,
-            suspended: None,
-            reads: VecDeque::new(),
-            queue: VecDeque::new(),
-            has_unit: false,
-        };
         let channels = match controller.flash_channels {
             0 => spec.elements as usize,
             channels => channels as usize,
@@ -144,7 +125,7 @@ impl Flash {
             times => times.to_vec(),
         };
         Self {
-            elements: (0..spec.elements).map(|_| element()).collect(),
+            elements: (0..spec.elements).map(|_| ElementQueue::default()).collect(),
             free_at_ps: vec![0; spec.elements as usize],
             channel_free_ps: vec![0; channels],
             channel_ps_per_sector: controller.flash_sector_ps(spec),
@@ -154,16 +135,9 @@ impl Flash {
             },
             read_ps,
             program_ps,
-            slc_read_ps: controller.slc.read_ps.unwrap_or(spec.read_ps),
-            slc_program_ps: controller.slc.program_ps.unwrap_or(spec.program_ps),
-            erase_ps: spec.erase_ps,
-            program_suspensions: controller.program_suspensions as u32,
-            erase_suspensions: controller.erase_suspensions as u32,
-            suspend_ps: controller.suspend_ps,
-            read_priority: spec.read_priority,
-            copy_back: spec.copy_back,
             piece_sectors: controller.flash_page_pages(spec) * spec.page_sectors(),
-            page_sectors: spec.page_sectors(),
+            spec: spec.clone(),
+            controller: controller.clone(),
             rotation: 0,
             elements_without_unit: spec.elements,
             units: Vec::new(),
@@ -173,6 +147,19 @@ impl Flash {
 
     pub fn free_at_ps(&self) -> &[u64] {
         &self.free_at_ps
+    }
+
+    /// What is in progress, to be saved: the rest follows from the options.
+    pub fn parts(&mut self) -> [&mut dyn Stored; 7] {
+        [
+            &mut self.elements,
+            &mut self.free_at_ps,
+            &mut self.channel_free_ps,
+            &mut self.rotation,
+            &mut self.elements_without_unit,
+            &mut self.units,
+            &mut self.free_units,
+        ]
     }
 
     /// Restarts the clock at 0, when nothing is in progress.
@@ -192,7 +179,7 @@ impl Flash {
             .chain(0..self.rotation)
             .filter(|&element| !self.elements[element as usize].has_unit)
             .find_map(|element| {
-                let pages = drive.host_unit(element)?;
+                let pages = drive.layer().host_unit(element)? as usize;
                 (pages <= most_pages).then_some((element, pages))
             })?;
         let (element, _) = next;
@@ -226,12 +213,13 @@ impl Flash {
 
     /// Sectors that moved pages put on a channel.
     pub fn moved_sectors(&self, pages: u32) -> u32 {
-        if self.copy_back { 0 } else { pages * self.page_sectors }
+        if self.spec.copy_back { 0 } else { pages * self.spec.page_sectors() }
     }
 
     /// A read of a flash page.
-    fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
-        let array_ps = if at.slc { self.slc_read_ps } else { self.read_ps(at.in_block, sectors) };
+    pub fn read(&self, work: Work, at: &Position, sectors: u32, transferred: u32) -> Operation {
+        let slc_ps = self.controller.slc.read_ps.unwrap_or(self.spec.read_ps);
+        let array_ps = if at.slc { slc_ps } else { self.read_ps(at.in_block, sectors) };
         Operation { work, array_ps, sectors: transferred, suspensions: 0 }
     }
 
@@ -247,7 +235,7 @@ impl Flash {
 
     /// A read of moved pages of a flash page.
     pub fn collection_read(&self, job: u32, at: &Position, pages: u32) -> Operation {
-        let sectors = pages * self.page_sectors;
+        let sectors = pages * self.spec.page_sectors();
         let work = Work::CollectionRead(job);
         self.read(work, at, sectors, self.moved_sectors(pages))
     }
@@ -275,26 +263,27 @@ impl Flash {
             work: Work::TranslationWrite(number),
             array_ps: self.program_ps(self.row_of_translation(number)),
             sectors: self.piece_sectors,
-            suspensions: self.program_suspensions,
+            suspensions: self.controller.program_suspensions as u32,
         }
     }
 
     /// The program operation of a unit.
     pub fn program(&self, work: Work, unit: &UnitPlace, sectors: u32) -> Operation {
+        let slc_ps = self.controller.slc.program_ps.unwrap_or(self.spec.program_ps);
         Operation {
             work,
-            array_ps: if unit.slc { self.slc_program_ps } else { self.program_ps(unit.row) },
+            array_ps: if unit.slc { slc_ps } else { self.program_ps(unit.row) },
             sectors,
-            suspensions: self.program_suspensions,
+            suspensions: self.controller.program_suspensions as u32,
         }
     }
 
     pub fn erase(&self, superblock: u32) -> Operation {
         Operation {
             work: Work::Erase(superblock),
-            array_ps: self.erase_ps,
+            array_ps: self.spec.erase_ps,
             sectors: 0,
-            suspensions: self.erase_suspensions,
+            suspensions: self.controller.erase_suspensions as u32,
         }
     }
 
@@ -310,37 +299,11 @@ impl Flash {
     }
 }
 
-/// What is in progress is saved; the rest follows from the options.
-impl Stored for Flash {
-    fn save(&self, output: &mut dyn Write) -> Result<(), Error> {
-        put(output, &(&self.elements, &self.free_at_ps, &self.channel_free_ps))?;
-        put(output, &(self.rotation, &self.units, &self.free_units))
-    }
-
-    fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
-        (self.elements, self.free_at_ps, self.channel_free_ps) = take(input)?;
-        (self.rotation, self.units, self.free_units) = take(input)?;
-        self.elements_without_unit = self.elements.iter().filter(|queue| !queue.has_unit).count() as u32;
-        Ok(())
-    }
-}
-
-impl<D, A, L> ControllerEngine<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
-    pub(super) fn enqueue_read(&mut self, id: u32, run: &FlashRun) {
-        let work = Work::Read(id, run.sectors);
-        let operation = self.flash.read(work, &run.at, run.sectors, run.sectors);
-        self.enqueue_first(run.at.element, operation);
-    }
-
+impl<W: World> ControllerEngine<W> {
     /// A read for the host joins an element's queue, and may suspend what the element does.
     pub(super) fn enqueue_first(&mut self, element: u32, operation: Operation) {
         self.enqueue(element, operation);
-        if self.flash.read_priority {
+        if self.flash.spec.read_priority {
             self.suspend(element);
         }
     }
@@ -353,20 +316,21 @@ where
             return;
         };
         let left_ps = end_ps - self.core.now_ps;
-        if operation.suspensions == 0 || left_ps <= self.flash.suspend_ps {
+        if operation.suspensions == 0 || left_ps <= self.flash.controller.suspend_ps {
             return;
         }
         queue.suspended = Some(Operation { array_ps: left_ps, suspensions: operation.suspensions - 1, ..operation });
         self.core.tally.suspensions += 1;
         self.core.series.current_row().busy_ps[element as usize] += self.core.now_ps - since_ps;
-        let suspend = Operation { work: Work::Suspend, array_ps: self.flash.suspend_ps, sectors: 0, suspensions: 0 };
+        let suspend =
+            Operation { work: Work::Suspend, array_ps: self.flash.controller.suspend_ps, sectors: 0, suspensions: 0 };
         self.begin_phase(element, suspend, Phase::Array, self.core.now_ps);
     }
 
     /// An operation joins an element's queue; an idle element begins it.
     pub(super) fn enqueue(&mut self, element: u32, operation: Operation) {
         let queue = &mut self.flash.elements[element as usize];
-        if self.flash.read_priority && operation.is_for_read() {
+        if self.flash.spec.read_priority && operation.is_for_read() {
             queue.reads.push_back(operation);
         } else {
             queue.queue.push_back(operation);
@@ -427,28 +391,16 @@ where
             self.flash.elements_without_unit += 1;
         }
         self.begin_next(element);
-        self.finish_work(operation.work)
-    }
-
-    fn finish_work(&mut self, work: Work) -> Result<(), Error> {
-        match work {
-            Work::Read(id, sectors) => {
-                self.send(id, sectors);
-                Ok(())
-            }
-            Work::Program(unit) => self.unit_done(unit),
-            Work::CollectionRead(job) => self.job_read(job),
-            Work::CollectionProgram(job) => self.job_programmed(job),
-            Work::Erase(superblock) => self.part_erased(superblock),
-            Work::TranslationRead(number) => {
-                self.translation_read(number);
-                Ok(())
-            }
-            Work::TranslationUpdate(number) => {
-                self.translation_changed(number);
-                Ok(())
-            }
-            Work::TranslationWrite(_) | Work::Suspend => Ok(()),
+        match operation.work {
+            Work::Read(id, sectors) => self.send(id, sectors),
+            Work::Program(unit) => self.unit_done(unit)?,
+            Work::CollectionRead(job) => self.job_read(job)?,
+            Work::CollectionProgram(job) => self.job_programmed(job)?,
+            Work::Erase(superblock) => self.part_erased(superblock)?,
+            Work::TranslationRead(number) => self.translation_read(number),
+            Work::TranslationUpdate(number) => self.translation_changed(number),
+            Work::TranslationWrite(_) | Work::Suspend => {}
         }
+        Ok(())
     }
 }

@@ -7,20 +7,17 @@
 //! are written with it: the page is read, then programmed. (A. Gupta, Y. Kim, B. Urgaonkar, "DFTL: a flash translation
 //! layer employing demand-based selective caching of page-level address mappings", ASPLOS 2009.)
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::ops::DerefMut;
-
 use super::ControllerEngine;
 use super::flash::Work;
 use crate::Error;
-use crate::drive::{Controller, Drive, Spec};
-use crate::engine::listener::Listener;
-use crate::engine::load::arrivals::Arrivals;
+use crate::drive::{Controller, Spec};
+use crate::engine::core::World;
 use crate::engine::load::requests::DriveRequest;
 use crate::policy::Page;
 use crate::policy::list::Lists;
 use crate::state::{Stored, put, take};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
 
 /// The list of all entries, in the order of their use.
 const LRU: u32 = 0;
@@ -161,12 +158,7 @@ impl Stored for MappingCache {
     }
 }
 
-impl<D, A, L> ControllerEngine<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
+impl<W: World> ControllerEngine<W> {
     /// A read begins when the mapping cache has its entries; pages of the write cache need none.
     pub(super) fn look_up(&mut self, id: u32, request: &DriveRequest) {
         let Some(mapping) = &mut self.mapping else {
@@ -190,14 +182,9 @@ where
         self.core.requests.get(id).parts = waits;
         for number in fetches {
             self.core.tally.translation_reads += 1;
-            self.read_translation(Work::TranslationRead(number), number);
+            let operation = self.flash.translation_read(Work::TranslationRead(number), number);
+            self.enqueue_first(self.flash.element_of_translation(number), operation);
         }
-    }
-
-    fn read_translation(&mut self, work: Work, number: u32) {
-        let element = self.flash.element_of_translation(number);
-        let operation = self.flash.translation_read(work, number);
-        self.enqueue_first(element, operation);
     }
 
     /// A translation page was read: its missing entries are there, and reads that waited go on.
@@ -230,17 +217,14 @@ where
             return;
         };
         self.core.tally.translation_reads += 1;
-        let element = self.flash.element_of_translation(number);
-        let work = Work::TranslationUpdate(number);
-        let operation = self.flash.translation_read(work, number);
-        self.enqueue(element, operation);
+        let operation = self.flash.translation_read(Work::TranslationUpdate(number), number);
+        self.enqueue(self.flash.element_of_translation(number), operation);
     }
 
     /// A translation page that is to be changed was read: it is programmed.
     pub(super) fn translation_changed(&mut self, number: u32) {
         self.core.tally.translation_writes += 1;
-        let element = self.flash.element_of_translation(number);
         let operation = self.flash.translation_write(number);
-        self.enqueue(element, operation);
+        self.enqueue(self.flash.element_of_translation(number), operation);
     }
 }

@@ -11,37 +11,30 @@ mod collection;
 mod events;
 mod flash;
 mod host_idle;
-mod link;
 mod mapping_cache;
 mod write_cache;
-
-use std::ops::DerefMut;
 
 use ioassay_block::Kind;
 
 use super::RunOptions;
-use super::core::{Core, Engine, EventLoop};
-use super::listener::Listener;
-use super::load::arrivals::Arrivals;
+use super::core::{Core, Engine, EventLoop, World};
 use super::load::requests::DriveRequest;
 use super::timers::after;
-use crate::Error;
-use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES};
+use crate::drive::{COMMAND_BYTES, Controller, Position, SECTOR_BYTES, Spec};
 use crate::policy::Page;
 use crate::state::Stored;
+use crate::{Error, engine};
 use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
 use host_idle::HostIdle;
-use link::Link;
 use mapping_cache::MappingCache;
 use write_cache::{Admission, Programmed, WriteCache};
 
 /// The engine of a drive with a controller.
-pub(super) struct ControllerEngine<D, A, L> {
-    pub core: Core<D, A, L>,
+pub(super) struct ControllerEngine<W: World> {
+    pub core: Core<W>,
     cache: WriteCache,
-    controller: Controller,
     events: EventQueue,
     link: Link,
     flash: Flash,
@@ -67,30 +60,24 @@ pub(super) struct Remains {
     rotation: u32,
 }
 
-impl<D, A, L> ControllerEngine<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
-    pub fn new(drive: D, controller: Controller, arrivals: A, options: &RunOptions, listener: L) -> Self {
+impl<W: World> ControllerEngine<W> {
+    pub fn new(drive: W::Drive, controller: &Controller, arrivals: W::Arrivals, options: &RunOptions) -> Self {
         let spec = drive.spec();
         Self {
             cache: WriteCache::new(controller.cache_pages(spec) as usize),
             events: EventQueue::default(),
-            link: Link::new(spec, &controller),
-            flash: Flash::new(spec, &controller),
+            link: Link::new(spec, controller),
+            flash: Flash::new(spec, controller),
             collections: Collections::new(&drive),
             idle: HostIdle::new(&controller.slc),
-            mapping: MappingCache::new(spec, &controller),
+            mapping: MappingCache::new(spec, controller),
             received: Vec::new(),
             next_command_ps: 0,
             unit_pages: drive.unit_pages(),
             least_unit_pages: drive.least_unit_pages(),
             programmed: Vec::new(),
             flushed: Vec::new(),
-            controller,
-            core: Core::new(drive, arrivals, options, listener),
+            core: Core::new(drive, arrivals, options),
         }
     }
 
@@ -104,7 +91,7 @@ where
     /// All that is in progress, in the order in which it is saved.
     pub fn parts(&mut self) -> Vec<&mut dyn Stored>
     where
-        A: Stored,
+        W::Arrivals: Stored,
     {
         let core = &mut self.core;
         let mut parts: Vec<&mut dyn Stored> = vec![
@@ -118,16 +105,17 @@ where
             &mut self.link.free_ps,
             &mut self.events,
             &mut self.cache,
-            &mut self.flash,
             &mut self.collections,
-            &mut self.idle,
+            &mut self.idle.is_idle,
+            &mut self.idle.rest,
         ];
+        parts.extend(self.flash.parts());
         parts.extend(self.mapping.as_mut().map(|mapping| mapping as _));
         parts.extend([&mut core.tally as _, &mut core.series as _, &mut core.counters_before as _]);
         parts
     }
 
-    pub fn into_remains(self) -> (A, Remains) {
+    pub fn into_remains(self) -> (W::Arrivals, Remains) {
         let remains = Remains { cache: self.cache, mapping: self.mapping, rotation: self.flash.rotation };
         (self.core.arrivals, remains)
     }
@@ -138,14 +126,14 @@ where
     fn dispatch(&mut self, id: u32) {
         let request = self.core.dispatch(id);
         let start_ps = self.core.now_ps.max(self.next_command_ps);
-        self.next_command_ps = after(start_ps, self.controller.command_interval_ps);
+        self.next_command_ps = after(start_ps, self.flash.controller.command_interval_ps);
         let end_ps = after(start_ps, self.command_ps(&request));
         self.events.schedule(self.core.now_ps, end_ps, Event::Command(id));
     }
 
     /// The time of a command that holds no resource.
     fn command_ps(&self, request: &DriveRequest) -> u64 {
-        let controller = &self.controller;
+        let controller = &self.flash.controller;
         let (fixed, per_4k) = match request.kind {
             Kind::Read => (controller.command_read_ps, controller.command_read_ps_per_4k),
             Kind::Write => (controller.command_write_ps, controller.command_write_ps_per_4k),
@@ -196,7 +184,7 @@ where
     fn trim(&mut self, id: u32, request: &DriveRequest) -> Result<(), Error> {
         for page in request.first..request.first + request.pages {
             if self.cache.discard(page, &mut self.flushed) {
-                self.core.listener.dropped(page);
+                self.core.record(engine::Event::Dropped { page });
             }
             let place = self.core.drive.place(page);
             self.core.drive.trim(place);
@@ -220,10 +208,10 @@ where
         *received += 1;
         if request.bypass || self.cache.capacity() == 0 {
             if request.bypass && self.cache.discard(page, &mut self.flushed) {
-                self.core.listener.dropped(page);
+                self.core.record(engine::Event::Dropped { page });
                 self.complete_flushes();
             }
-            self.core.listener.program_issued(Some(id), page);
+            self.core.record(engine::Event::ProgramIssued { request: Some(id), page });
             self.cache.write_through(id, page);
             return self.place_units();
         }
@@ -236,7 +224,7 @@ where
             Admission::Hit => self.core.tally.write_hits += 1,
             Admission::Stored => {}
         }
-        self.core.listener.buffered(id, page);
+        self.core.record(engine::Event::Buffered { request: id, page });
         self.part_done(id);
         self.place_units()
     }
@@ -244,7 +232,7 @@ where
     /// Pages that waited for the cache go there while it has room.
     fn admit_waiting(&mut self) {
         while let Some((id, page)) = self.cache.admit() {
-            self.core.listener.buffered(id, page);
+            self.core.record(engine::Event::Buffered { request: id, page });
             self.part_done(id);
         }
     }
@@ -270,7 +258,7 @@ where
                 for (&slot, &page) in slots.iter().zip(pages.iter()) {
                     if !self.cache.is_of_request(slot) {
                         self.core.tally.evicted_pages += 1;
-                        self.core.listener.program_issued(None, page);
+                        self.core.record(engine::Event::ProgramIssued { request: None, page });
                     }
                 }
             }
@@ -299,7 +287,7 @@ where
         }
         let mut programmed = std::mem::take(&mut self.programmed);
         for Programmed { page, request } in programmed.drain(..) {
-            self.core.listener.programmed(request, page);
+            self.core.record(engine::Event::Programmed { request, page });
             if let Some(id) = request {
                 self.part_done(id);
             }
@@ -353,7 +341,9 @@ where
     fn read_run(&mut self, id: u32, run: &FlashRun) {
         self.core.requests.get(id).parts += 1;
         self.core.drive.count_reads(run.at.element, run.pages);
-        self.enqueue_read(id, run);
+        let work = Work::Read(id, run.sectors);
+        let operation = self.flash.read(work, &run.at, run.sectors, run.sectors);
+        self.enqueue_first(run.at.element, operation);
     }
 
     // Completion
@@ -376,17 +366,12 @@ where
     }
 }
 
-impl<D, A, L> Engine<D, A, L> for ControllerEngine<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
-    fn core(&self) -> &Core<D, A, L> {
+impl<W: World> Engine<W> for ControllerEngine<W> {
+    fn core(&self) -> &Core<W> {
         &self.core
     }
 
-    fn core_mut(&mut self) -> &mut Core<D, A, L> {
+    fn core_mut(&mut self) -> &mut Core<W> {
         &mut self.core
     }
 
@@ -408,11 +393,11 @@ where
 
     fn cut_power(&mut self) {
         self.core.drop_requests();
-        self.core.drive.release_victims();
+        self.core.drive.layer_mut().release_victims();
         let spec = self.core.drive.spec();
-        self.flash = Flash::new(spec, &self.controller);
+        self.flash = Flash::new(spec, &self.flash.controller);
         self.cache = WriteCache::new(self.cache.capacity());
-        self.mapping = MappingCache::new(spec, &self.controller);
+        self.mapping = MappingCache::new(spec, &self.flash.controller);
         self.collections = Collections::new(&self.core.drive);
         self.events = EventQueue::default();
         self.link.free_ps = [0; 2];
@@ -441,12 +426,7 @@ where
     }
 }
 
-impl<D, A, L> EventLoop<D, A, L> for ControllerEngine<D, A, L>
-where
-    D: DerefMut<Target = Drive>,
-    A: Arrivals,
-    L: Listener,
-{
+impl<W: World> EventLoop<W> for ControllerEngine<W> {
     #[inline]
     fn step(&mut self, limit_ps: u64) -> Result<bool, Error> {
         let Some((at_ps, event)) = self.events.pop_until(self.core.now_ps, limit_ps) else {
@@ -475,4 +455,42 @@ struct FlashRun {
     at: Position,
     pages: u32,
     sectors: u32,
+}
+
+/// The link to the host, first come, first served.
+struct Link {
+    /// When each direction is free; one that is not duplex uses the first only.
+    free_ps: [u64; 2],
+    ps_per_sector: u64,
+    to_host: usize,
+}
+
+impl Link {
+    fn new(spec: &Spec, controller: &Controller) -> Self {
+        Self {
+            free_ps: [0; 2],
+            ps_per_sector: controller.link_ps_per_sector.unwrap_or(spec.channel_ps_per_sector),
+            to_host: usize::from(controller.link_duplex),
+        }
+    }
+
+    /// When data from the host that are ready now have crossed.
+    #[inline]
+    fn receive(&mut self, now_ps: u64, sectors: u32) -> u64 {
+        self.reserve(0, now_ps, sectors)
+    }
+
+    /// When data to the host that are ready now have crossed.
+    #[inline]
+    fn send(&mut self, now_ps: u64, sectors: u32) -> u64 {
+        self.reserve(self.to_host, now_ps, sectors)
+    }
+
+    #[inline]
+    fn reserve(&mut self, direction: usize, now_ps: u64, sectors: u32) -> u64 {
+        let free_ps = &mut self.free_ps[direction];
+        let took_ps = u64::from(sectors) * self.ps_per_sector;
+        *free_ps = after(now_ps.max(*free_ps), took_ps);
+        *free_ps
+    }
 }

@@ -57,7 +57,7 @@ pub(in crate::engine) struct Programmed {
     pub request: Option<u32>,
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct WriteCache {
     /// Pages; 0: there is no cache.
     capacity: usize,
@@ -78,20 +78,7 @@ pub(in crate::engine) struct WriteCache {
 
 impl WriteCache {
     pub fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            used: 0,
-            slots: Vec::new(),
-            free: Vec::new(),
-            newest: BTreeMap::new(),
-            staged: VecDeque::new(),
-            staged_pages: 0,
-            waiting: VecDeque::new(),
-            flushes: VecDeque::new(),
-            live: 0,
-            arrivals: 0,
-            urgent: 0,
-        }
+        Self { capacity, ..Self::default() }
     }
 
     pub fn capacity(&self) -> usize {

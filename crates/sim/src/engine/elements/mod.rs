@@ -4,7 +4,7 @@ pub(in crate::engine) mod parallel;
 pub(in crate::engine) mod serial;
 
 use crate::Error;
-use crate::drive::{Drive, Place};
+use crate::drive::{Drive, Place, Spec};
 use crate::engine::time_series::TimeSeries;
 
 /// Who waits for the work on a page.
@@ -39,6 +39,9 @@ pub(in crate::engine) struct PageJob {
 
 /// The schedule of a drive's elements: their queues, their work in progress, their timers.
 pub(in crate::engine) trait Elements {
+    /// Elements in which nothing happens.
+    fn new(spec: &Spec) -> Self;
+
     /// Time of the next event, and the timer that fires then.
     fn next(&self) -> (u64, u32);
 

@@ -38,7 +38,7 @@ enum Crossing {
     Barrier(PageJob),
 }
 
-#[derive(Clone, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Element {
     queue: VecDeque<PageJob>,
     pins: Option<Crossing>,
@@ -59,24 +59,6 @@ pub(in crate::engine) struct ParallelElements {
 }
 
 impl ParallelElements {
-    pub fn new(spec: &Spec) -> Self {
-        let units = if spec.overlap == Overlap::Dies { spec.dies } else { spec.planes };
-        let idle = Element {
-            queue: VecDeque::new(),
-            pins: None,
-            units: vec![Unit::Idle; units as usize],
-            sensed: VecDeque::new(),
-        };
-        Self {
-            elements: vec![idle; spec.elements as usize],
-            timers: Timers::new((spec.elements * (units + 1)) as usize),
-            timers_per_element: units + 1,
-            planes_per_unit: spec.planes / units,
-            free_at_ps: vec![0; spec.elements as usize],
-            write_ps: spec.mean_write_ps(),
-        }
-    }
-
     fn pins_timer(&self, element: u32) -> u32 {
         element * self.timers_per_element
     }
@@ -230,6 +212,19 @@ impl ParallelElements {
 }
 
 impl Elements for ParallelElements {
+    fn new(spec: &Spec) -> Self {
+        let units = if spec.overlap == Overlap::Dies { spec.dies } else { spec.planes };
+        let idle = Element { units: vec![Unit::Idle; units as usize], ..Element::default() };
+        Self {
+            elements: vec![idle; spec.elements as usize],
+            timers: Timers::new((spec.elements * (units + 1)) as usize),
+            timers_per_element: units + 1,
+            planes_per_unit: spec.planes / units,
+            free_at_ps: vec![0; spec.elements as usize],
+            write_ps: spec.mean_write_ps(),
+        }
+    }
+
     fn next(&self) -> (u64, u32) {
         self.timers.next()
     }

@@ -36,17 +36,6 @@ pub(in crate::engine) struct SerialElements {
 }
 
 impl SerialElements {
-    pub fn new(spec: &Spec) -> Self {
-        let elements = spec.elements as usize;
-        Self {
-            queues: vec![Queue::default(); elements],
-            timers: Timers::new(elements),
-            reads_first: spec.read_priority,
-            free_at_ps: vec![0; elements],
-            write_ps: spec.mean_write_ps(),
-        }
-    }
-
     /// An idle element collects garbage if it is low on free blocks, then starts the job.
     #[inline]
     fn start(&mut self, drive: &mut Drive, element: u32, job: PageJob, mut context: Context<'_>) -> Result<(), Error> {
@@ -63,6 +52,17 @@ impl SerialElements {
 }
 
 impl Elements for SerialElements {
+    fn new(spec: &Spec) -> Self {
+        let elements = spec.elements as usize;
+        Self {
+            queues: vec![Queue::default(); elements],
+            timers: Timers::new(elements),
+            reads_first: spec.read_priority,
+            free_at_ps: vec![0; elements],
+            write_ps: spec.mean_write_ps(),
+        }
+    }
+
     #[inline]
     fn next(&self) -> (u64, u32) {
         self.timers.next()

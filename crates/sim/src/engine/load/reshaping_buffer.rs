@@ -51,7 +51,7 @@ impl ReshapingBuffer {
             }
             Kind::Flush => {
                 self.policy.drain(&mut self.evicted);
-                self.emit(request.at_ps, out, tally);
+                self.emit_all(request.at_ps, out, tally);
             }
         }
     }

@@ -1,15 +1,28 @@
 //! Drives, loads and runs, as the tests of the simulation need them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 pub use ioassay_block::SplitMix64 as Chance;
 use ioassay_block::{Error as TraceError, Kind, Request, Source};
 use ioassay_sim::drive::{Drive, Spec};
 use ioassay_sim::engine::{
-    BufferMode, Destaging, End, Event, OneThread, OnlineDrive, Responses, RunOptions, Scheduler, Tally, TimeSeries,
-    WriteBuffer, run,
+    BufferMode, Destaging, End, Event, OneThread, OnlineDrive, RunOptions, Scheduler, Tally, TimeSeries, WriteBuffer,
+    run,
 };
 use ioassay_sim::policy::{Layout, Settings, make};
 use ioassay_sim::{BufferSpec, Error, Setup, Simulation, simulate};
 use proptest::prelude::*;
+
+/// Properties, whose failures are not written to files.
+macro_rules! properties {
+    ($($properties:tt)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+            $($properties)*
+        }
+    };
+}
+pub(crate) use properties;
 
 pub const MEMORY: u64 = 1 << 32;
 
@@ -20,6 +33,16 @@ pub fn with<T>(mut it: T, change: impl FnOnce(&mut T)) -> T {
 }
 
 pub const PAGE: u64 = 4096;
+
+// Times of the reference drive, picoseconds.
+/// A page crosses the host channel: 8 sectors of 238,400 ps.
+pub const CHANNEL: u64 = 1_907_200;
+/// A page crosses the pins: 8 sectors of (512 + 16) bytes of 25,000 ps.
+pub const PINS: u64 = 105_600_000;
+/// Pins and programming, 0.2 ms.
+pub const PROGRAM: u64 = PINS + 200_000_000;
+/// Sensing, 25 µs, and pins.
+pub const SENSE: u64 = 25_000_000 + PINS;
 
 /// A drive that a test can see through: few blocks of few pages, half of them in reserve.
 pub fn small() -> Spec {
@@ -207,45 +230,38 @@ impl Live {
         assert_eq!(left, (None, 0));
     }
 
+    /// What the events say of pages: all that entered the buffer is in it, or was dropped, or left; all that left was
+    /// programmed. Returns the pages that replaced one of the buffer, and those of the buffer that were programmed.
+    pub fn consistent(&self) -> Result<(u64, u64), TestCaseError> {
+        let mut buffered = BTreeSet::new();
+        let mut leaving: BTreeMap<u32, Vec<Option<u64>>> = BTreeMap::new();
+        let (mut hits, mut programmed) = (0, 0);
+        for event in &self.events {
+            match *event {
+                Event::Complete { .. } => {}
+                Event::Buffered { page, .. } => hits += u64::from(!buffered.insert(page)),
+                Event::Dropped { page } => prop_assert!(buffered.remove(&page), "{} was not held", page),
+                Event::ProgramIssued { request, page } => {
+                    prop_assert!(request.is_some() || buffered.remove(&page), "{} was not held", page);
+                    leaving.entry(page).or_default().push(request);
+                }
+                Event::Programmed { request, page } => {
+                    let of_page = leaving.get_mut(&page).expect("a page that left");
+                    let place = of_page.iter().position(|left| *left == request);
+                    of_page.remove(place.expect("what left"));
+                    programmed += u64::from(request.is_none());
+                }
+            }
+        }
+        prop_assert!(leaving.values().all(Vec::is_empty), "all that left is in flash");
+        prop_assert_eq!(buffered.len() as u64, self.drive.buffered_pages());
+        prop_assert!(buffered.iter().all(|&page| self.drive.is_buffered(page)));
+        Ok((hits, programmed))
+    }
+
     pub fn audit(&self) {
         self.drive.drive().audit().expect("tables that agree");
     }
-}
-
-/// All that a tally counts.
-pub fn counts(tally: &Tally) -> [u64; 16] {
-    [
-        tally.issued,
-        tally.unfinished,
-        tally.last_issue_ps,
-        tally.last_completion_ps,
-        tally.buffered_writes,
-        tally.write_hits,
-        tally.buffered_reads,
-        tally.read_hits,
-        tally.evicted_pages,
-        tally.pad_reads,
-        tally.pad_writes,
-        tally.buffered_at_end,
-        tally.mapping_hits,
-        tally.mapping_misses,
-        tally.translation_reads,
-        tally.translation_writes,
-    ]
-}
-
-/// All but how long elements were busy, which depends on the end of a run.
-pub fn same_tally(left: &Tally, right: &Tally) -> Result<(), TestCaseError> {
-    let kinds = |tally: &Tally| {
-        let of_kind = |kind: &Responses| (kind.response_ps, kind.device_ps, kind.sectors);
-        [&tally.reads, &tally.writes, &tally.others].map(of_kind)
-    };
-    prop_assert_eq!(kinds(left), kinds(right));
-    prop_assert_eq!(&left.reads.response_ns, &right.reads.response_ns);
-    prop_assert_eq!(&left.writes.response_ns, &right.writes.response_ns);
-    prop_assert_eq!(&left.others.response_ns, &right.others.response_ns);
-    prop_assert_eq!(counts(left), counts(right));
-    Ok(())
 }
 
 /// What the drives did, and where they left each page.

@@ -164,8 +164,17 @@ def claims(results: Results, facts: Mapping[str, JobFacts] | None = None) -> lis
         stated = [facts.get(job.name, JobFacts()) for job in jobs]
         unlike = [each for place, each in enumerate(stated) if each not in stated[:place]]
         parts = [([job for job, own in zip(jobs, stated, strict=True) if own == each], each) for each in unlike]
-    made = [_claim(section, replace(results, jobs=own), said) for own, said in parts for section in (*KINDS, "mixed")]
-    return [claim for claim in made if claim is not None]
+    made, silent = list[Claim](), list[JobFacts]()
+    for own, said in parts:
+        found = [_claim(section, replace(results, jobs=own), said) for section in (*KINDS, "mixed")]
+        made += filter(None, found)
+        silent += [] if any(found) else [said]
+    # A job that ends within its ramp claims nothing of what it did to files that others claim.
+    beside = [{name for said in silent if {*said.paths} & {*one.paths} for name in said.unreported} for one in made]
+    return [
+        replace(one, unreported=(*one.unreported, *sorted(more - {*one.unreported})))
+        for one, more in zip(made, beside, strict=True)
+    ]
 
 
 def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
