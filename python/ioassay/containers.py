@@ -105,8 +105,8 @@ class _Unpacker:
         elif head[257:262] == _TAR:
             with tarfile.open(one.path, "r:") as archive:
                 for entry in archive:
-                    if entry.isfile() and (stream := archive.extractfile(entry)) is not None:
-                        yield Member(f"{one.name}: {entry.name}", self._kept(one, one.path, entry.name, stream))
+                    if entry.isfile() and (inside := archive.extractfile(entry)) is not None:
+                        yield Member(f"{one.name}: {entry.name}", self._kept(one, one.path, entry.name, inside))
         elif head.startswith(_ZIP):
             with zipfile.ZipFile(one.path) as packed:
                 for info in packed.infolist():

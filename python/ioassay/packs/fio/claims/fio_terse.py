@@ -20,7 +20,7 @@ _DIRECTION_V5 = 47
 """Version 5 adds six fields: samples of the bandwidth, and five about IOPS."""
 _TAIL = 5 + 7 + 10 + 12
 """Processor, depths, latencies in µs and in ms."""
-_LAYOUTS = dict.fromkeys((2, 3), (_DIRECTION, ("read", "write")))
+_LAYOUTS: dict[int, tuple[int, tuple[str, ...]]] = dict.fromkeys((2, 3), (_DIRECTION, ("read", "write")))
 _LAYOUTS[4] = (_DIRECTION, ("read", "write", "trim"))
 _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
 _KIB = 1024
