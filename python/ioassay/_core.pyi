@@ -328,6 +328,9 @@ def sampled_hits(source: dict[str, Any], setups: list[dict[str, Any]], rate: flo
 def state_label(path: str | PathLike[str]) -> str:
     """The text that a saved state was given; CoreError for a file that is none, or damaged."""
 
+def unpack_zstd(path: str | PathLike[str], to: str | PathLike[str], most_bytes: int) -> int:
+    """Unpack a file of Zstandard, at most so many bytes; returns how many these are. OSError for one that is none."""
+
 def device_models() -> list[tuple[str, str]]:
     """Names of the models that a served drive may have, and what they are."""
 

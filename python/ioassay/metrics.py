@@ -16,7 +16,8 @@ from ioassay import units
 
 RATE, SHARE, SIGNED = "rate", "share", "signed"
 Bounds = tuple[float, float]
-DIRECTIONS = ("read", "write", "trim")
+DIRECTIONS = ("read", "write", "trim", "sync")
+"""Of requests, and synchronisations, which move nothing: of those there are a number and latencies."""
 LATENCY_KINDS = ("slat", "clat", "lat")
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Of every distribution, in percent: what drivers compute, analyses estimate and the report shows."""
@@ -76,11 +77,11 @@ def percentile_name(percent: float) -> str:
 
 
 USUAL = (
-    *(f"{direction}.{quantity}" for direction in DIRECTIONS for quantity in ("bw", "iops")),
+    *(f"{direction}.{quantity}" for direction in DIRECTIONS[:3] for quantity in ("bw", "iops")),
     *(
         f"{direction}.{kind}.{statistic}"
         for direction in DIRECTIONS
-        for kind in LATENCY_KINDS
+        for kind in (LATENCY_KINDS if direction != "sync" else ("lat",))
         for statistic in ("mean", "max", *map(percentile_name, PERCENTILES))
     ),
     *("bogo_ops_real_rate", "bogo_ops_cpu_rate", "cpu_used", "real_time", "rss_max", "value"),
@@ -127,7 +128,9 @@ def _capitalised(text: str) -> str:
 
 _STATISTICS = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}
 _WORDS: Mapping[str, Callable[[str], str]] = {
-    "dir": lambda text: {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}[text],
+    "dir": lambda text: {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total", "sync": "Synchronisation"}[
+        text
+    ],
     "kind": lambda text: {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}[text],
     "stat": lambda text: _STATISTICS.get(text, f"{text[1:]}th percentile"),
     "short": lambda text: _STATISTICS.get(text, text),
@@ -165,7 +168,7 @@ _BENCHMARK = (
 _OF_LOAD = re.compile(rf"^(?:{_BENCHMARK}|load)\.(?P<counted>(?:rocksdb|drive)\..+)$")
 """What RocksDB and its drive counted for one load."""
 _DIR = r"(?P<dir>read|write|trim|total)"
-_LATENCY = rf"{_DIR}\.(?P<kind>slat|clat|lat)"
+_LATENCY = r"(?P<dir>read|write|trim|total|sync)\.(?P<kind>slat|clat|lat)"
 _STATISTIC = r"mean|stddev|min|max|p\d+(?:\.\d+)?"
 _STAT = f"(?P<short>{_STATISTIC})"
 _WAY = "(?P<way>read|write|trim|flush)"
@@ -178,6 +181,7 @@ _LATENCY_PERCENTILE = re.compile(rf"{_LATENCY}\.p(?P<percent>\d{{1,2}}(?:\.\d+)?
 _ROWS: tuple[_Row, ...] = (
     _rate(rf"{_DIR}\.bw", "bytes/s", "{dir} bandwidth", units.format_rate),
     _rate(rf"{_DIR}\.iops", "IOPS", "{dir} IOPS", units.format_count),
+    (r"sync\.ios", "", "none", "Number of synchronisations", units.format_count),
     (rf"{_DIR}\.ios", "requests", "none", "{dir} requests", units.format_count),
     (rf"{_DIR}\.bytes", "bytes", "none", "{dir} volume", units.format_size),
     (rf"{_DIR}\.runtime", "s", "none", "{dir} run time", units.format_duration),
@@ -330,8 +334,9 @@ def _of_rule(name: str) -> Metric | None:
     for pattern, (_, unit, better, form, format, *kind) in _RULES:
         if match := pattern.match(name):
             words = {group: _WORDS.get(group, str)(text) for group, text in match.groupdict().items()}
-            # Of all directions together it is the total latency, not the "total total latency".
-            label = form.format(**words).replace("Total total", "Total")
+            # Of all directions together it is the total latency, not the "total total latency"; a synchronisation
+            # has no other.
+            label = form.format(**words).replace("Total total", "Total").replace("ation total", "ation")
             return Metric(name, unit, better, label, format, kind[0] if kind else _KINDS.get(format, ""))
     return None
 

@@ -19,6 +19,7 @@ import pytest
 import tomli_w
 
 from ioassay import formats
+from ioassay.containers import Member
 from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import PARSERS, parser, result_entry, user_claims
@@ -128,7 +129,7 @@ def reading_of_a_driver(path: Path, case: Mapping[str, Any]) -> Read:
 
 
 READERS: dict[str, Callable[[Path, Mapping[str, Any]], Read]] = {
-    "import": of_file(lambda path: importer.read([path])),
+    "import": of_file(lambda path: importer.read([Member(str(path), path)])),
     "study": of_file(load_study),
     "table of a study": table_of_a_study,
     "strace": of_file(lambda path: sound_observation(strace.read(path))),

@@ -212,6 +212,15 @@ class Watch(_Strict):
         return self
 
 
+class Limit(_Strict):
+    """What a response may be at most, or, where higher is better, at least."""
+
+    most: str | float
+    """The limit: a time with its unit, such as `10ms`, or a number in the metric's own unit."""
+    of: str = ""
+    """Who sets it, such as etcd."""
+
+
 class Analysis(_Strict):
     """What is to be answered."""
 
@@ -222,6 +231,8 @@ class Analysis(_Strict):
     lead: Literal["shape", "peak", "choice"] = "shape"
     """What the summary begins with: the responses over the factors, the best level of the first response, or the best
     case."""
+    limits: dict[str, Limit] = Field(default_factory=dict)
+    """Limits of responses, by their metrics; the question `limits` says which conditions are within them."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     """Level of all confidence intervals, as a share of 1."""
 

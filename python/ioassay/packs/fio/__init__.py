@@ -11,7 +11,8 @@ PACK = Pack(
     histogram_logs={"fio": ".claims.fio_logs"},
     cases={"bssplit": ".mixes"},
     study_files={"fio": ".driver.jobfile"},
+    analyses={"limits": ".questions.limits"},
     commands={"quick": (".commands.quick:quick", "Measure the disk under PATH in about a minute, with a report.")},
     api={"quick": ".quick_study"},
-    before={"quick": "run"},
+    before={"quick": "run", "limits": "load"},
 )

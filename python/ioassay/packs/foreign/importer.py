@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ioassay import drivers
 from ioassay.api.run_results import Run
+from ioassay.containers import Member, unpacked
 from ioassay.errors import InputError
 from ioassay.factors import level_key
 from ioassay.formats.result_entry import REGISTRY, Entry
-from ioassay.records.record import FAILED, OK, Record, Scalar
+from ioassay.metrics import DIRECTIONS
+from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
 from ioassay.store.run_folder import RunStore, new_folder
 from ioassay.study.model import Study, Suite, make_study
 from ioassay.study.plan import make_trial
 
 _ABSENT = "default"
+_SHOWN_UNREAD = 5
 _QUESTIONS_TO_SUMS = ["conditions", "verdict", "describe", "stability", "caveats"]
 """Those that compare no levels: a sum is no condition that could be chosen over its own parts."""
 
@@ -40,8 +44,16 @@ def import_results(files: Sequence[str | Path], output: str | Path | None = None
 
 
 def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunStore:
-    """Make a run at `root` from the files; InputError names the first that is none of the known formats."""
-    entries = sorted(read(files), key=lambda entry: entry.started_unix_s)
+    """Make a run at `root` from the files; InputError names the first that is none of the known formats.
+
+    Of a folder or an archive those of unknown formats are left out with a warning.
+    """
+    with tempfile.TemporaryDirectory(prefix="ioassay-import-") as folder:
+        entries = sorted(read(unpacked(files, Path(folder)), [*map(str, files)]), key=lambda one: one.started_unix_s)
+        return _as_run(files, entries, root, title)
+
+
+def _as_run(files: Sequence[Path], entries: Sequence[Entry], root: Path, title: str | None) -> RunStore:
     if not entries:
         raise InputError(
             f"{', '.join(map(str, files))}: no job's results are in there; expected what the tool wrote at its end"
@@ -77,12 +89,17 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
     return store
 
 
-def read(files: Sequence[Path]) -> list[Entry]:
-    """The loads that the files tell of, in their order."""
-    for path in files:
+class UnknownFormat(InputError):
+    """A file that no reader knows: others beside it in a folder or an archive may hold results all the same."""
+
+
+def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
+    """The loads that the files tell of, in their order; those `given` by name must be of known formats."""
+    files = [member.path for member in members]
+    for name, path in members:
         if not path.is_file():
-            what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
-            raise InputError(f"{path}: {what}; expected files of results")
+            what = "is no regular file" if path.exists() else "no such file"
+            raise InputError(f"{name}: {what}; expected files of results")
     groups = [
         replace(entry, format=name)
         for name in REGISTRY
@@ -90,7 +107,16 @@ def read(files: Sequence[Path]) -> list[Entry]:
         for entry in grouped(files)
     ]
     taken = {path for group in groups for path in group.files}
-    entries = [entry for path in files if path not in taken for entry in _read_results(path)]
+    entries, unread = list[Entry](), dict[str, InputError]()
+    for member in members:
+        try:
+            entries += _read_results(member) if member.path not in taken else []
+        except UnknownFormat as error:
+            if member.name in given:
+                raise
+            unread[member.name] = error
+    if unread and not entries and not groups:
+        raise next(iter(unread.values()))
     for group in groups:  # of a result that they lie beside, and after whose job or file they are named
         owners = [
             number
@@ -111,26 +137,31 @@ def read(files: Sequence[Path]) -> list[Entry]:
             series=[*entry.series, *group.series],
             warnings=[*entry.warnings, *group.warnings],
         )
+    if unread:
+        shown = f"{', '.join([*unread][:_SHOWN_UNREAD])}{', …' if len(unread) > _SHOWN_UNREAD else ''}"
+        warning = Warning_("files-unused", f"{len(unread)} of {len(members)} files hold no results: {shown}")
+        entries[0] = replace(entries[0], warnings=[*entries[0].warnings, warning])
     return entries
 
 
-def _read_results(path: Path) -> Iterable[Entry]:
-    formats = {name: REGISTRY.load(name) for name in REGISTRY}
-    wanted = ", ".join(getattr(one, "WANTED", name) for name, one in formats.items())
+def _read_results(member: Member) -> Iterable[Entry]:
+    name, path = member
+    formats = {tool: REGISTRY.load(tool) for tool in REGISTRY}
+    wanted = ", ".join(getattr(one, "WANTED", tool) for tool, one in formats.items())
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is binary; expected {wanted}") from None
+        raise UnknownFormat(f"{name}: is binary; expected {wanted}") from None
     if not text.strip():
-        raise InputError(f"{path}: is empty: its tool ended before it wrote results, or wrote them elsewhere")
-    looks = [name for name, one in formats.items() if one.looks_like(text)]
-    looks += [name for name, one in formats.items() if getattr(one, "resembles", lambda text: False)(text)]
+        raise UnknownFormat(f"{name}: is empty: its tool ended before it wrote results, or wrote them elsewhere")
+    looks = [tool for tool, one in formats.items() if one.looks_like(text)]
+    looks += [tool for tool, one in formats.items() if getattr(one, "resembles", lambda text: False)(text)]
     if not looks:
         beginning = text.strip().splitlines()[0][:100]
-        raise InputError(f"{path}: is in no known format; it begins with '{beginning}'; expected {wanted}")
-    return (replace(entry, files=[path], format=looks[0]) for entry in formats[looks[0]].read(text, str(path)))
+        raise UnknownFormat(f"{name}: is in no known format; it begins with '{beginning}'; expected {wanted}")
+    return (replace(entry, files=[path], format=looks[0]) for entry in formats[looks[0]].read(text, name))
 
 
 def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
@@ -160,7 +191,7 @@ def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
 
 def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], title: str) -> Study:
     factors = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
-    directions = [name for name in ("read", "write", "trim") if any(f"{name}.ios" in e.metrics for e in entries)]
+    directions = [name for name in DIRECTIONS if any(f"{name}.ios" in e.metrics for e in entries)]
     wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
     wanted += [name for one in entries for name in (one.metrics if one.responses is None else one.responses)]
     figures: list[dict[str, Any]] = []

@@ -25,7 +25,7 @@ from ioassay.factors import (
     level_number,
     offers,
 )
-from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
+from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, metric, percentile_name
 from ioassay.narrative.say import sentence
 from ioassay.records.record import Scalar
 from ioassay.report.figures import Kind, axes, chart, metric_view, selection
@@ -38,7 +38,6 @@ from ioassay.units import format_count, format_ns
 if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell
 
-_KINDS = {"lat": "total", "clat": "completion", "slat": "submission"}
 _TICKS = (0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999)
 _CURVE_FOOT = 0.002
 """Share of the requests that may be faster than where the time axis begins."""
@@ -55,7 +54,7 @@ class CdfSpec(FigureSpec):
 
 def latency_name(direction: str, kind: str) -> str:
     """`Read total latency`."""
-    return f"{direction.capitalize()} {_KINDS[kind]} latency"
+    return metric(f"{direction}.{kind}.mean").label.partition(",")[0]
 
 
 def few_slower() -> int:

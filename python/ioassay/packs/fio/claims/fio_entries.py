@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ioassay.formats.result_entry import Entry
 from ioassay.metrics import format_metric, latency_percentile, percentile_name
-from ioassay.packs.fio.claims import fio_json, fio_logs, fio_terse
+from ioassay.packs.fio.claims import fio_json, fio_logs, fio_terse, fio_text
 from ioassay.packs.fio.claims.fio_results import (
     DIRECTIONS,
     KINDS,
@@ -25,13 +25,14 @@ from ioassay.packs.fio.claims.fio_results import (
     Results,
     by_client,
     elapsed_s,
+    final_reports,
     in_direction,
     merged_latency,
 )
 from ioassay.packs.fio.driver import fio_outcome
 from ioassay.records.record import Warning_
 
-WANTED = "fio's JSON, JSON+ or terse output, a log *_bw.log, …"
+WANTED = "fio's output in any of its formats, a log *_bw.log, …"
 _NO_CONDITIONS = re.compile(
     r"^(name|description|filename|directory|randseed|output|write_\w+_log|log_\w+|\w*percentile\w*|group_reporting)$"
 )
@@ -45,7 +46,7 @@ _HEAD_CHARS = 2**16
 
 def looks_like(text: str) -> bool:
     """Whether it has fio's results."""
-    return '"fio version"' in text[:_HEAD_CHARS] or fio_terse.looks_like(text)
+    return '"fio version"' in text[:_HEAD_CHARS] or fio_terse.looks_like(text) or fio_text.looks_like(text)
 
 
 def resembles(text: str) -> bool:
@@ -75,7 +76,21 @@ def grouped(files: Sequence[Path]) -> list[Entry]:
 
 def read(text: str, source: str) -> list[Entry]:
     """The loads in a file; InputError names `source`."""
-    results = (fio_terse.parse if fio_terse.looks_like(text) else fio_json.parse)(text, source)
+    return [entry for results in final_reports(_reports(text, source)) for entry in _of_run(results)]
+
+
+def _reports(text: str, source: str) -> Sequence[Results]:
+    """Of the format that is the most exact, where fio wrote several."""
+    if reports := fio_json.parse_each(text, source):
+        return reports
+    if fio_terse.looks_like(text):
+        return [fio_terse.parse(part, source) for part in fio_terse.split(text)]
+    if fio_text.looks_like(text):
+        return [fio_text.parse_with_options(part, source) for part in fio_text.split(text)]
+    return [fio_json.parse(text, source)]  # which says what is wrong
+
+
+def _of_run(results: Results) -> list[Entry]:
     if results.clients is not None:
         return list(_entries_of_clients(results, results.clients))
     return [_entry(results, jobs) for jobs in _groups(results.jobs).values()]
@@ -175,10 +190,20 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
         metrics=fio_outcome.metrics(jobs),
         buckets=fio_outcome.buckets(jobs),
         parts=fio_outcome.parts(replace(results, jobs=jobs)),
+        warnings=[*_doubts(results, jobs)],
         problem=problem,
         started_unix_s=results.started_unix_s,
         responses=(),
     )
+
+
+def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
+    if results.spoiled:
+        text = f"fio printed no number for {', '.join(results.spoiled)}, and nothing is read there"
+        yield Warning_("not-a-number", text)
+    if len(jobs) > 1 and not jobs[0].options:
+        text = f"{len(jobs)} results of '{jobs[0].name}' are taken as those of processes that ran together"
+        yield Warning_("jobs-alike", text, "if they ran one after the other, import each from a file of its own")
 
 
 # Where fio's own sum over its clients is another than that of their results

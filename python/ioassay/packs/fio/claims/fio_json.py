@@ -8,6 +8,7 @@ its key, and the whole document with it. A new key of fio's is added here: to th
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -48,6 +49,9 @@ _TABLES_OF_CLIENTS = re.compile(r'"global options"\s*:\s*\[')
 _NAMELESS = re.compile(r"^\{", re.M)
 """Where no version is said."""
 _CLOCK_STEP_S = 1e-3
+_NO_NUMBER = re.compile(r"(?<=[:,\[])( *)(-?)(?:nan|inf)(?= *[,\]}\n])", re.I)
+_COUNTS = frozenset({"runtime", "total_ios", "io_bytes", "io_kbytes"})
+_STATISTICS = frozenset({"min", "max", "mean", "stddev"})
 _MOST_BROKEN = 100
 """Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
 
@@ -116,6 +120,7 @@ _Results = TypedDict(
     {
         "fio version": str,
         "timestamp": Amount,
+        "timestamp_ms": Amount,
         "jobs": list[_JobTable],
         "client_stats": list[_JobTable],
         "disk_util": list[dict[str, Any]],
@@ -154,6 +159,7 @@ def parse(text: str, source: str) -> Results:
 
 def parse_each(text: str, source: str) -> list[Results]:
     """All results in a text; none where none is whole. InputError names `source` and what is not as fio writes it."""
+    text = _as_json(text)
     places = list(_objects(text))
     messages = text_around(text, places)
     try:
@@ -164,16 +170,31 @@ def parse_each(text: str, source: str) -> list[Results]:
 
 def split(text: str) -> list[str]:
     """A part for each document, with what is after the one before; one where no document is whole."""
-    ends = [end for _, end in _objects(text)]
+    ends = [end for _, end in _objects(_as_json(text))]
     return parts_from(text, [0, *ends[:-1]])
 
 
-def _with_all_files(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    names = [value for key, value in pairs if key == "filename" and isinstance(value, str)]
-    if len(names) > 1:
-        table["filename"] = ":".join(names)
-    return table
+def _as_json(text: str) -> str:
+    """With JSON's words, as Python has them, where fio prints a number that is none; as long as before."""
+    return _NO_NUMBER.sub(lambda found: f"{found[1]}{' ' * len(found[2])}NaN", text)
+
+
+def _mended(text: str, source: str) -> tuple[str, list[str]]:
+    """A document in which a repeated `filename` has all its values and no field is NaN, and which were."""
+    spoiled: dict[str, None] = {}
+
+    def of_pairs(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        odd = [key for key, value in pairs if isinstance(value, float) and not math.isfinite(value)]
+        if counts := _COUNTS & {*odd}:
+            raise InputError(f"{source}: {min(counts)} is no number; {_UNKNOWN}")
+        table = {key: value for key, value in pairs if key not in odd}
+        names = [value for key, value in pairs if key == "filename" and isinstance(value, str)]
+        if len(names) > 1:
+            table["filename"] = ":".join(names)
+        spoiled.update(dict.fromkeys(odd))
+        return {} if _STATISTICS & {*odd} else table
+
+    return json.dumps(json.loads(text, object_pairs_hook=of_pairs)), [*spoiled]
 
 
 def looks_like(text: str) -> bool:
@@ -218,9 +239,9 @@ def _fault(text: str) -> str:
 
 def _results(text: str, source: str, messages: str) -> Results:
     # fio uses the files of all that it was given, and repeats the key in the table of options for each.
-    plain = text
-    if _SEVERAL_FILENAMES.search(text):
-        plain = json.dumps(json.loads(text, object_pairs_hook=_with_all_files))
+    plain, spoiled = _mended(text, source) if _SEVERAL_FILENAMES.search(text) or "NaN" in text else (text, [])
+    if spoiled:
+        return replace(_results(plain, source, messages), spoiled=spoiled)
     if _TABLES_OF_CLIENTS.search(text):
         of_clients = validation.read(_DocumentOfClients, plain, source, _UNKNOWN)
         options = _options_of(of_clients.get("global options", []))
@@ -261,7 +282,7 @@ def _run(document: _Results, jobs: Sequence[Job], messages: str, clients: Client
         jobs=jobs,
         disks=[_disk(disk) for disk in document.get("disk_util", [])],
         messages=messages,
-        started_unix_s=document.get("timestamp", 0.0),
+        started_unix_s=document.get("timestamp_ms", 0.0) / 1e3 or document.get("timestamp", 0.0),
         clients=clients,
     )
 

@@ -17,9 +17,13 @@ from ioassay.records.record import Misfit
 
 DIRECTIONS = ("read", "write", "trim", "mixed")
 """`mixed` is what fio reports with unified_rw_reporting."""
+SYNC = "sync"
+"""What jobs synchronised, which stands beside their directions."""
 KINDS = ("slat", "clat", "lat")
 _MANY = 10**9
 _DEFAULT_PORT = 8765
+_LEAST_INTERVAL_S = 0.1
+"""Of --status-interval."""
 TOTAL = "All clients"
 """fio's name for its entry of all clients together."""
 
@@ -253,6 +257,39 @@ class Results:
     started_unix_s: float = 0.0
     clients: Clients | None = None
     """None where fio made the load itself."""
+    spoiled: Sequence[str] = ()
+    """Fields in which fio printed no number (`-nan`), and latencies of which such a field is one."""
+
+
+def final_reports(reports: Sequence[Results]) -> list[Results]:
+    """Without those that the next one continues: with --status-interval fio reports the same run again and again."""
+    kept, continued = [], False
+    for report, following in zip(reports, [*reports[1:], None], strict=True):
+        continued = following is not None and _continues(report, following, again=continued)
+        kept += [] if continued else [report]
+    return kept
+
+
+def _continues(earlier: Results, later: Results, *, again: bool) -> bool:
+    """Whether it is of the same run, by names that are the same, and amounts and times that grew.
+
+    A run that begins after the first report cannot have lasted as long as has passed since. Where a format has no time
+    of day, the times of two runs differ by less than an interval of reports, but for the last one's.
+    """
+    if [(job.name, job.client) for job in earlier.jobs] != [(job.name, job.client) for job in later.jobs]:
+        return False
+    pairs = [
+        (before, after.directions.get(name, before))
+        for before_job, after in zip(earlier.jobs, later.jobs, strict=True)
+        for name, before in before_job.directions.items()
+    ]
+    if any(after.ios < before.ios or after.runtime_s < before.runtime_s for before, after in pairs):
+        return False
+    ran_s = [elapsed_s(results.jobs, DIRECTIONS) for results in (earlier, later)]
+    if earlier.started_unix_s and later.started_unix_s:
+        return later.started_unix_s - earlier.started_unix_s < ran_s[1]
+    grew = any(after.ios > before.ios for before, after in pairs)
+    return grew and (again or ran_s[1] - ran_s[0] > _LEAST_INTERVAL_S)
 
 
 def in_direction(jobs: Sequence[Job], direction: str) -> list[Direction]:
@@ -288,7 +325,9 @@ def _elapsed_s(jobs: Sequence[Job], directions: Sequence[str]) -> float:
 
 
 def merged_latency(jobs: Sequence[Job], direction: str, kind: str) -> Latency | None:
-    """A latency of all jobs as of one; None where none has it."""
+    """A latency of all jobs as of one, also of the direction `sync`; None where none has it."""
+    if direction == SYNC:
+        return merged([job.sync_latency for job in jobs if job.sync_latency and kind == "lat"])
     return merged([each.latencies[kind] for each in in_direction(jobs, direction) if kind in each.latencies])
 
 

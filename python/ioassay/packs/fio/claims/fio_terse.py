@@ -1,8 +1,8 @@
-"""fio's terse formats (`--minimal`, semicolons), versions 3 to 5, read into `fio_results`.
+"""fio's terse formats (`--minimal`, semicolons), versions 2 to 5, read into `fio_results`.
 
 The order of the fields is fio's HOWTO, "Terse output", and `show_thread_status_terse_all` in stat.c. Latencies are in
 microseconds there, and rates and volumes in whole KiB, so digits are lost that JSON keeps; there are no bins and no
-number of requests. Version 2 does not say which program wrote it, and is refused.
+number of requests. Version 2 does not say which program wrote it: it is told by its numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ _DIRECTION_V5 = 47
 """Version 5 adds six fields: samples of the bandwidth, and five about IOPS."""
 _TAIL = 5 + 7 + 10 + 12
 """Processor, depths, latencies in µs and in ms."""
-_LAYOUTS = {3: (_DIRECTION, ("read", "write")), 4: (_DIRECTION, ("read", "write", "trim"))}
+_LAYOUTS: dict[int, tuple[int, tuple[str, ...]]] = dict.fromkeys((2, 3), (_DIRECTION, ("read", "write")))
+_LAYOUTS[4] = (_DIRECTION, ("read", "write", "trim"))
 _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
 _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
-_RESULT = re.compile(r"(?:^|(?<=[\r\n]))[0-9]{1,9};fio-(?![^;]*;;-1;)[^\r\n]*")
+_RESULT = re.compile(
+    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|2;[^;\r\n]{0,256};(?:[0-9]{1,20};){8}[0-9.]+;[0-9.]+;)[^\r\n]*"
+)
 """With group_reporting 3.33 may add a line of no job in no group."""
 
 
@@ -38,31 +41,36 @@ def parse(text: str, source: str) -> Results:
     """The results in a terse text, other lines around them kept as messages; InputError when there are none."""
     lines = list(_RESULT.finditer(text))
     if not lines:
-        raise InputError(f"{source}: has no terse line; expected one that begins with 3;fio-, 4;fio- or 5;fio-")
+        raise InputError(f"{source}: has no terse line; expected one that begins with 2;, 3;fio-, 4;fio- or 5;fio-")
     jobs = []
     for line in lines:
         try:
-            job = _job(line[0].split(";"))
+            job = _job(_fields(line[0]))
             if job.name != TOTAL:  # the sum of the lines before it
                 jobs.append(job)
         except InputError as error:
             raise InputError(f"{source}: line {text.count(chr(10), 0, line.start()) + 1}: {error}") from None
-    version = lines[0][0].split(";")[1]
+    version = _fields(lines[0][0])[1]
     return Results(version, jobs, messages=text_around(text, [line.span() for line in lines]))
 
 
 def split(text: str) -> list[str]:
     """A part for each report, whose jobs come in the same order; processes of one job follow each other."""
     lines = list(_RESULT.finditer(text))
-    names = [line[0].split(";")[2:4] for line in lines]
+    names = [_fields(line[0])[2:4] for line in lines]
     first = [place for place, name in enumerate(names) if name == names[0] and (not place or names[place - 1] != name)]
     return parts_from(text, [lines[place].start() for place in first])
+
+
+def _fields(line: str) -> list[str]:
+    """With fio's version in the second place, which version 2 of the format leaves out."""
+    return line.replace("2;", "2;;", 1).split(";") if line.startswith("2;") else line.split(";")
 
 
 def _job(fields: Sequence[str]) -> Job:
     version = int(fields[0])
     if version not in _LAYOUTS:
-        raise InputError(f"terse version {version}; expected 3, 4 or 5: run fio with --terse-version=5")
+        raise InputError(f"terse version {version}; expected 2 to 5: run fio with --terse-version=5")
     width, names = _LAYOUTS[version]
     if fields[_HEAD + width : _HEAD + width + 1] and fields[_HEAD + width].endswith("%"):
         names = ("mixed",)  # unified_rw_reporting: the processor's shares follow at once

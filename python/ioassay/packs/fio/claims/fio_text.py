@@ -32,7 +32,7 @@ _FACTORS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _UNITS_NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6, "sec": 1e9}
 
 _JOB = re.compile(r"^(.+): \(groupid=(\d+), jobs=(\d+)\): err= *(\d+)")
-_SETTINGS = re.compile(r"^(.+): \(g=(\d+)\): rw=(\w+), bs=(.*?), ioengine=(\w+)")
+_SETTINGS = re.compile(r"^(.+): \(g=(\d+)\): rw=(\w+), bs=(.*?), ioengine=(\w+)(?:, iodepth=(\d+))?")
 _BLOCKS = re.compile(r"\(([RWT])\) ([\d.]+\w*)B-([\d.]+\w*)B")
 _RATE = re.compile(
     r"^ +(?P<direction>read|write|trim|mixed): IOPS=(?P<iops>[\d.]+)(?P<thousands>[kMG]?), "
@@ -140,6 +140,18 @@ def parse(text: str, source: str) -> tuple[Results, Mapping[str, JobFacts]]:
     if not _SERVER.search(text):  # each server has groups of its own
         jobs = [replace(job, misfits=tuple(_of_sums(jobs, job, sums.pop(job.group, [])))) for job in jobs]
     return Results("", jobs, messages=text), facts
+
+
+def parse_with_options(text: str, source: str) -> Results:
+    """The results, with the options that the report begins with where it says them of every job."""
+    results, _ = parse(text, source)
+    options = {
+        match[1]: {"rw": match[3], "bs": match[4], "ioengine": match[5], "iodepth": match[6]}
+        for match in map(_SETTINGS.match, text.splitlines())
+        if match
+    }
+    known = all(job.name in options for job in results.jobs)
+    return replace(results, jobs=[replace(job, options=options[job.name]) if known else job for job in results.jobs])
 
 
 def _of_sums(jobs: Sequence[Job], first: Job, sums: Sequence[re.Match[str]]) -> Iterator[Misfit]:

@@ -162,10 +162,11 @@ class Fio(Driver):
         return [each for section in self._view(params).jobs for each in paths.externals(section)]
 
     def page_cache_remedy(self, params: Mapping[str, Any]) -> str:
-        """Direct I/O, where an engine that moves data goes without."""
+        """Direct I/O, where an engine that moves data goes without; the cache belongs to writes that are synced."""
         engine = params.get("ioengine")
         is_direct = str(params.get("direct", 0)).strip().lower() not in ("0", "false", "none", "")
-        if engine == "null" or (is_direct and engine != "mmap"):
+        is_synced = params.get("rw") in ("write", "randwrite") and (params.get("fsync") or params.get("fdatasync"))
+        if engine == "null" or is_synced or (is_direct and engine != "mmap"):
             return ""
         return "set direct = 1 in [params], and an ioengine other than mmap"
 

@@ -24,6 +24,7 @@ from ioassay._core import Histogram
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.packs.fio.claims.fio_results import (
     KINDS,
+    SYNC,
     Direction,
     Job,
     Latency,
@@ -215,7 +216,7 @@ def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
 # Groups that ran one after the other (`stonewall`): their run times add up as well. Processor time per request includes
 # threads that fio does not count (`cpu_metrics`).
 
-_NAMES = {"read": "read", "write": "write", "trim": "trim", "mixed": "total"}
+_NAMES = {"read": "read", "write": "write", "trim": "trim", "mixed": "total", SYNC: SYNC}
 """`mixed` is what fio reports with unified_rw_reporting."""
 _OF_SECTION = ("bw", "iops", "ios", "bytes", "runtime")
 
@@ -230,14 +231,18 @@ def metrics(jobs: Sequence[Job]) -> dict[str, float]:
     found = total if "total.bw" in total else {}
     for direction, name in _NAMES.items():
         own = in_direction(jobs, direction)
-        if not any(part.ios for part in own):
+        if any(part.ios for part in own):
+            found |= _volumes(jobs, name, (direction,), own)
+        elif direction != SYNC:
             continue
-        found |= _volumes(jobs, name, (direction,), own)
         for kind in KINDS:
             if latency := merged_latency(jobs, direction, kind):
                 shares = {percentile_name(percent): value for percent, value in percentiles_ns(latency).items()}
                 values = latency.statistics_ns | shares
                 found |= {f"{name}.{kind}.{key}": value for key, value in values.items()}
+    # Of calls of fdatasync fio counts the times alone.
+    if syncs := sum(max(job.syncs or 0, job.sync_latency.count if job.sync_latency else 0) for job in jobs):
+        found["sync.ios"] = syncs
     if (took_s := elapsed_s(jobs, tuple(_NAMES))) > 0:
         found["cpu.usr"] = sum(job.cpu.usr_percent * job.runtime_s for job in jobs) / took_s
         found["cpu.sys"] = sum(job.cpu.sys_percent * job.runtime_s for job in jobs) / took_s
@@ -255,13 +260,12 @@ def _volumes(
 
 
 def percentiles_ns(latency: Latency) -> Mapping[float, float]:
-    """`PERCENTILES` of a latency from its bins; where it has none, those of them that fio computed."""
-    if not latency.bins:
-        return {percent: value for percent, value in latency.percentiles_ns.items() if percent in PERCENTILES}
-
+    """Those that fio computed, and from the bins, if it has any, those of `PERCENTILES` that fio did not."""
+    missing = [percent for percent in PERCENTILES if percent not in latency.percentiles_ns] if latency.bins else []
     values_ns = sorted(latency.bins)
     histogram = Histogram.from_buckets(values_ns, [latency.bins[value_ns] for value_ns in values_ns])
-    return dict(zip(PERCENTILES, histogram.quantiles([percent / 100 for percent in PERCENTILES]), strict=True))
+    computed = dict(zip(missing, histogram.quantiles([percent / 100 for percent in missing]), strict=True))
+    return {**latency.percentiles_ns, **computed}
 
 
 def by_section(jobs: Sequence[Job]) -> dict[str, float]:

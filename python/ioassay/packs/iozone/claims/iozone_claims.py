@@ -135,6 +135,8 @@ than the file, and those of stdio leave it to the library."""
 PASSES = {one.name: one for test in _TESTS for one in test.passes}
 _LONGEST_NUMBER = 19
 _LONGEST_ROW = 400
+_ASIDE = 2
+"""Characters that a number may end before or after the word above it."""
 
 Values = tuple[tuple[str, int], ...]
 
@@ -169,7 +171,8 @@ def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]
         # Any test may be there where what was asked for is not what was printed.
         chosen = [asked.tests is None or test.number in asked.tests for test in tests]
         fits = (_fit(line.rstrip(), tests, which, cut) for which in (chosen, [None] * len(tests)))
-        if (values := next((found for found in fits if found is not None), None)) is None:
+        values = next((found for found in fits if found is not None), None)
+        if (values := values if values is not None else _below(header, line.rstrip())) is None:
             raise InputError(f"IOzone's row does not fit its columns of 8 to 10 characters: '{line.rstrip()[:160]}'")
         yield Row(file_kib, record_kib, dict(values))
 
@@ -215,6 +218,20 @@ def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: 
     return test_at(0, 24)
 
 
+def _below(header: str, line: str) -> Values | None:
+    """The numbers of a row by the words of the header that they end below, as in versions of other widths."""
+    passes = [one.name for test in _TESTS for one in test.passes]
+    ends = [word.end() for word in re.finditer(r"\S+", header)][2:]
+    found: dict[str, int] = {}
+    for number in re.finditer(r"\d+", line[24:]):
+        place = min(range(len(ends)), key=lambda at: abs(ends[at] - 24 - number.end()), default=0)
+        is_below = place < min(len(ends), len(passes)) and abs(ends[place] - 24 - number.end()) <= _ASIDE
+        if not is_below or passes[place] in found:
+            return None
+        found[passes[place]] = int(number[0])
+    return tuple(found.items())
+
+
 # The matrices that -R prints after the table, and the summaries of throughput mode (-t)
 
 _TITLES = {
@@ -244,9 +261,9 @@ _PROCESSES = {
     "freaders": "fread",
 }
 """What IOzone calls the processes of a test, and the pass that they do."""
-_THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) (kB/sec|ops/sec)")
+_THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) ([kK]B/sec|ops/sec)")
 _WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
-_EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kByte file in (\d+) kByte records")
+_EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kbyte file in (\d+) kbyte records", re.I)
 
 Cell = tuple[int, int]
 """File and record in KiB."""
@@ -300,11 +317,11 @@ def throughputs(text: str) -> Iterator[Throughput]:
     each = _EACH.search(text, start, line_end(text, line_end(text, start) + 1))
     workers = _WORKERS.match(text, start)
     for _, line in lines_with(text, "Children see throughput", start):
-        if match := _THROUGHPUT.search(line):
+        if match := _THROUGHPUT.search(line):  # `KB` until version 3.489
             yield Throughput(
                 test=re.sub(r"\s+", " ", match[2]),
                 rate=real(match[3], f"throughput of {match[2]}"),
-                unit=match[4],
+                unit=match[4].replace("K", "k"),
                 processes=whole_number(workers[1] if workers else match[1], "number of processes"),
                 file_kib=whole_number(each[1], "file size") if each else None,
                 record_kib=whole_number(each[2], "record size") if each else None,
