@@ -126,8 +126,8 @@ class _Unpacker:
         else:
             yield one
 
-    def _kept(self, one: Member, beside: Path, name: str, stream: IO[bytes]) -> Path:
-        target = self._place(beside, name)
+    def _kept(self, one: Member, near: Path, name: str, stream: IO[bytes]) -> Path:
+        target = self._place(near, name)
         with target.open("wb") as file:
             while block := stream.read(_BLOCK):
                 self._count(one, len(block))
@@ -140,12 +140,12 @@ class _Unpacker:
             most = format_size(_ALWAYS_BYTES)
             raise InputError(f"{one.name}: holds more than {most} and {_LARGEST_RATIO} times its size; unpack it first")
 
-    def _place(self, beside: Path, name: str) -> Path:
-        """A path for a file that lay beside others in a folder, or in an archive; nowhere outside of ours."""
-        if beside not in self._homes:
-            self._homes[beside] = Path(tempfile.mkdtemp(dir=self._folder))
+    def _place(self, near: Path, name: str) -> Path:
+        """A path for a file that lay next to others in a folder, or in an archive; nowhere outside of ours."""
+        if near not in self._homes:
+            self._homes[near] = Path(tempfile.mkdtemp(dir=self._folder))
         parts = [part for part in Path(name).parts if part not in ("/", "..")]
-        target = self._homes[beside].joinpath(*parts or ["file"])
+        target = self._homes[near].joinpath(*parts or ["file"])
         if target.exists():  # twice in an archive
             target = Path(tempfile.mkdtemp(dir=self._folder)) / target.name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -67,6 +67,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
         "calls",
         "hosts",
         "load",
+        "limits",
     }
     assert list(dict.fromkeys(order)) == [question for question in ANALYSES if question not in apart]
     assert {finding.severity for finding in found} <= {"info", "warning"}
