@@ -8,7 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ioassay.containers import Member
 from ioassay.errors import InputError
+from ioassay.formats.result_entry import Entry
 from ioassay.packs.foreign import importer
 from ioassay.records.record import FAILED, OK
 from ioassay.store import frames
@@ -18,6 +20,10 @@ from ...corpora import cases, has
 FIO = Path(__file__).parents[2] / "golden" / "fio"
 GOLDEN = FIO / "3.33"
 CLIENTS = GOLDEN / "clients"
+
+
+def read(*paths: Path) -> list[Entry]:
+    return importer.read([Member(str(path), path) for path in paths], [*map(str, paths)])
 
 
 def json_of(folder: Path, name: str, bs: str, iops: int) -> Path:
@@ -70,7 +76,7 @@ def test_captured_json_terse_and_failures_are_taken_in(tmp_path: Path) -> None:
     taken = 0
     for number, path in enumerate(files):
         try:
-            entries = importer.read([path])
+            entries = read(path)
         except InputError as error:
             assert str(path) in str(error)
             continue
@@ -86,7 +92,7 @@ def test_a_file_that_is_no_result_is_named(case: dict[str, Any], tmp_path: Path)
     if "text" in case:
         path.write_bytes(case["text"].encode("latin-1"))
     with pytest.raises(InputError, match=case["message"]):
-        importer.read([path])
+        read(path)
 
 
 @pytest.mark.fio
@@ -99,8 +105,8 @@ def test_what_fio_itself_leaves_is_taken_in(tmp_path: Path) -> None:
     supervisor.capture([*command, *logs, "--log_hist_msec=10", "--output-format=json+", f"--output={tmp_path}/x.json"])
     files = sorted([*tmp_path.glob("*.log"), tmp_path / "x.json"])
     assert len(files) >= 5
-    (joined,) = importer.read(files)
-    (alone,) = importer.read(files[:-1])
+    (joined,) = read(*files)
+    (alone,) = read(*files[:-1])
     assert joined.metrics["read.ios"] == alone.metrics["read.ios"]
     assert {item.kind for item in joined.buckets} >= {"lat", "clat"}
     assert joined.series
@@ -129,18 +135,18 @@ def test_each_client_and_all_of_them_stand_in_one_table(tmp_path: Path, version:
 
 
 def test_rates_of_stages_say_in_what_they_differ() -> None:
-    whole = [e for e in importer.read([CLIENTS / "stages.json"]) if e.options["client"] == "all clients"]
+    whole = [e for e in read(CLIENTS / "stages.json") if e.options["client"] == "all clients"]
     assert "read.bw is " in whole[0].warnings[0].text
     assert {entry.label for entry in whole} == {"first", "second"}
 
 
 def test_percentiles_of_all_clients_are_fios_where_there_are_no_bins() -> None:
     path = FIO / "3.42" / "clients" / "without-bins.json"
-    (whole,) = [entry for entry in importer.read([path]) if entry.options["client"] == "all clients"]
+    (whole,) = [entry for entry in read(path) if entry.options["client"] == "all clients"]
     text = path.read_text()
     total = json.loads(text[text.index("{\n") :])["client_stats"][-1]
     assert whole.metrics["read.clat.p99"] == total["read"]["clat_ns"]["percentile"]["99.000000"]
-    (old,) = [e for e in importer.read([CLIENTS / "without-bins.json"]) if e.options["client"] == "all clients"]
+    (old,) = [e for e in read(CLIENTS / "without-bins.json") if e.options["client"] == "all clients"]
     assert "read.clat.p99" not in old.metrics
 
 
@@ -148,7 +154,7 @@ def test_the_sum_lacks_a_client_that_has_no_results(tmp_path: Path) -> None:
     text = (CLIENTS / "same-job.json").read_text()
     path = tmp_path / "three.json"
     path.write_text(f"fio: failed to connect to 127.0.0.4:8765\n{text}")
-    entries = {entry.options["client"]: entry for entry in importer.read([path])}
+    entries = {entry.options["client"]: entry for entry in read(path)}
     assert entries["127.0.0.4"].problem == "fio could not connect to it"
     assert [warning.code for warning in entries["all clients"].warnings] == ["clients-absent"]
     assert "127.0.0.4" in entries["all clients"].warnings[0].text
