@@ -6,7 +6,7 @@ use crate::loads::{self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain,
 use crate::threads::Threads;
 use ioassay_block::Request;
 use ioassay_sim::drive::{Drive, Overlap, Spec};
-use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, WriteBuffer, run, run_with};
+use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, TimeSeries, WriteBuffer, run, run_with};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -48,13 +48,13 @@ fn before(spec: &Spec, policy: &str) -> Option<WriteBuffer> {
     (policy != "none").then(|| buffer(spec, policy, 16, BufferMode::Reshape))
 }
 
-fn both(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> [(Drive, Tally); 2] {
+fn both(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> [(Drive, Tally, TimeSeries); 2] {
     let new = || before(spec, policy);
     let (mut short, mut long) = (drive(spec), drive(spec));
     let mut said = load;
-    let (stream, _) = run(&mut short, &mut said, new(), options).expect("a run");
-    let (events, _) = run(&mut long, &mut Unsaid(load), new(), options).expect("a run");
-    [(short, stream), (long, events)]
+    let (stream, rows) = run(&mut short, &mut said, new(), options).expect("a run");
+    let (events, rows_of_events) = run(&mut long, &mut Unsaid(load), new(), options).expect("a run");
+    [(short, stream, rows), (long, events, rows_of_events)]
 }
 
 fn feedings() -> impl Strategy<Value = IssueMode> {
@@ -75,9 +75,10 @@ proptest! {
     ) {
         let options = RunOptions { issue_mode, ..plain() };
         let load = load.requests(&spec);
-        let [(short, stream), (long, events)] = both(&spec, &load, POLICIES[policy], &options);
+        let [(short, stream, rows), (long, events, rows_of_events)] = both(&spec, &load, POLICIES[policy], &options);
         same_tally(&stream, &events)?;
         prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
+        same_series(&rows, &rows_of_events)?;
         same_drive(&short, &long)?;
     }
 
@@ -90,7 +91,7 @@ proptest! {
     ) {
         let options = RunOptions { issue_mode, end: End::LastIssued, ..plain() };
         let load = load.requests(&spec);
-        let [(_, stream), (_, events)] = both(&spec, &load, POLICIES[policy], &options);
+        let [(_, stream, _), (_, events, _)] = both(&spec, &load, POLICIES[policy], &options);
         same_tally(&stream, &events)?;
     }
 
@@ -98,7 +99,7 @@ proptest! {
     fn all_is_the_same_where_flash_takes_no_time(spec in specs(), load in loads()) {
         let spec = Spec { program_ps: 0, transfer_ps_per_byte: 0, ..spec };
         let load = load.requests(&spec);
-        let [(_, stream), (_, events)] = both(&spec, &load, "none", &plain());
+        let [(_, stream, _), (_, events, _)] = both(&spec, &load, "none", &plain());
         same_tally(&stream, &events)?;
     }
 
@@ -106,7 +107,7 @@ proptest! {
     fn work_is_the_same_where_the_run_ends_with_the_last_request(spec in specs(), load in loads()) {
         let options = RunOptions { end: End::LastIssued, ..plain() };
         let load = load.requests(&spec);
-        let [(short, stream), (long, events)] = both(&spec, &load, "none", &options);
+        let [(short, stream, _), (long, events, _)] = both(&spec, &load, "none", &options);
         prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
         same_drive(&short, &long)?;
     }
@@ -121,6 +122,12 @@ proptest! {
         let load = load.requests(&spec);
         same_by_threads(&spec, &load, POLICIES[policy], &options, threads)?;
     }
+}
+
+fn same_series(left: &TimeSeries, right: &TimeSeries) -> Result<(), TestCaseError> {
+    prop_assert_eq!(left.width_ps, right.width_ps);
+    prop_assert_eq!(&left.rows, &right.rows);
+    Ok(())
 }
 
 fn same_by_threads(
@@ -139,8 +146,7 @@ fn same_by_threads(
     same_tally(&left, &right)?;
     prop_assert_eq!(left.gave_up, right.gave_up);
     prop_assert_eq!(&left.busy_ps, &right.busy_ps);
-    prop_assert_eq!(left_series.width_ps, right_series.width_ps);
-    prop_assert_eq!(&left_series.rows, &right_series.rows);
+    same_series(&left_series, &right_series)?;
     same_drive(&one, &several)
 }
 
