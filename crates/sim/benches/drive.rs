@@ -31,6 +31,8 @@ struct Uniform {
 #[derive(Clone, Copy, PartialEq)]
 enum Reads {
     None,
+    /// None, of a source that does not say so.
+    Unsaid,
     Half,
     All,
 }
@@ -60,13 +62,17 @@ impl Source for Uniform {
     fn only_writes(&self) -> bool {
         self.reads == Reads::None
     }
+
+    fn is_repeatable(&self) -> bool {
+        self.reads == Reads::Unsaid
+    }
 }
 
 struct Case {
     name: &'static str,
     policy: &'static str,
     options: RunOptions,
-    reads: bool,
+    reads: Reads,
     /// The load of a drive with a controller, in steady state; `None`: the reference drive.
     controller: Option<Load>,
 }
@@ -83,7 +89,7 @@ impl Case {
     fn is_shared(&self) -> bool {
         self.options.window.is_none()
             && self.options.issue_mode == IssueMode::OpenLoop
-            && !self.reads
+            && self.reads == Reads::None
             && self.policy != "idle-cold"
             && self.controller.is_none()
     }
@@ -97,18 +103,19 @@ fn cases() -> Vec<Case> {
         name,
         policy: "none",
         options: with(IssueMode::ClosedLoop(128)),
-        reads: false,
+        reads: if matches!(load, Load::Reads) { Reads::All } else { Reads::None },
         controller: Some(load),
     };
     vec![
-        case("no buffer", "none", open.clone(), false),
-        case("lru, 8 MiB", "lru", open.clone(), false),
-        case("epo, 8 MiB", "epo", open.clone(), false),
-        case("bplru, 8 MiB, no padding", "bplru", open.clone(), false),
-        case("idle-cold, 8 MiB", "idle-cold", open.clone(), false),
-        case("half reads", "none", open.clone(), true),
-        case("window 20, C-LOOK", "none", RunOptions::default(), false),
-        case("closed loop, 32", "none", with(IssueMode::ClosedLoop(32)), false),
+        case("no buffer", "none", open.clone(), Reads::None),
+        case("lru, 8 MiB", "lru", open.clone(), Reads::None),
+        case("epo, 8 MiB", "epo", open.clone(), Reads::None),
+        case("bplru, 8 MiB, no padding", "bplru", open.clone(), Reads::None),
+        case("idle-cold, 8 MiB", "idle-cold", open.clone(), Reads::None),
+        case("half reads", "none", open.clone(), Reads::Half),
+        case("window 20, C-LOOK", "none", RunOptions::default(), Reads::None),
+        case("the same, seldom full", "none", RunOptions::default(), Reads::Unsaid),
+        case("closed loop, 32", "none", with(IssueMode::ClosedLoop(32)), Reads::None),
         controller("controller, reads", Load::Reads),
         controller("controller, writes", Load::Writes),
     ]
@@ -185,13 +192,9 @@ fn load(case: &Case, drive: &mut Drive, requests: u64, workers: &dyn Workers) {
         chance: SplitMix64(1),
         left: requests,
         pages: spec.pages(),
-        gap_ns: 20_000,
+        gap_ns: if case.reads == Reads::Unsaid { 50_000 } else { 20_000 },
         at_ns: 0,
-        reads: match case.controller {
-            Some(Load::Reads) => Reads::All,
-            _ if case.reads => Reads::Half,
-            _ => Reads::None,
-        },
+        reads: case.reads,
     };
     let buffer = policy(case.policy, &spec);
     run_with(drive, &mut source, buffer, &case.options, workers).expect("a run");

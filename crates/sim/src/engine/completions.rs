@@ -8,7 +8,7 @@ use super::time_series::row_of;
 use super::workers::Workers;
 use super::write_batch::Pending;
 
-#[derive(Clone, Copy)]
+#[derive(Default, Clone, Copy)]
 pub(super) struct Transfer {
     pub start_ps: u64,
     pub end_ps: u64,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::write_batch::Work;
 use crate::drive::Counters;
 
 /// One row: what happened in an interval of time.
@@ -83,11 +84,11 @@ impl TimeSeries {
         &mut self.rows[row]
     }
 
-    /// Work that an element started at `at_ps`, or later in that time's row.
-    pub(super) fn add_work(&mut self, at_ps: u64, element: usize, busy_ps: u64, counters: Counters) {
-        let row = self.row_at(at_ps);
-        row.busy_ps[element] += busy_ps;
-        row.counters = row.counters.plus(counters);
+    /// Adds work that an element started in a row.
+    pub(super) fn add_work(&mut self, work: &Work, element: usize) {
+        let row = self.row_at(work.begin_ps);
+        row.busy_ps[element] += work.busy_ps;
+        row.counters = row.counters.plus(work.counters);
     }
 
     /// Sets the requests outstanding at the end of each row, from those issued and completed.

@@ -1,5 +1,6 @@
 //! A batch of write requests: each element writes its pages of the batch, whatever the others do.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::time_series::row_of;
@@ -136,34 +137,52 @@ impl Batch {
 impl Lane<'_> {
     /// Writes the pages, one after the other; the error is the request that finds no free block.
     fn serve(&mut self, row_ps: u64) -> Result<(), u32> {
-        let mut before = self.part.counters();
+        let mut work = RowWork::new(self.part.counters());
         let mut free_ps = *self.free_at_ps;
-        let (mut row, mut busy_ps) = (0..0, 0_u64);
         for chunk in self.writes.chunks(PREFETCHED) {
             if chunk.len() > 1 {
                 self.part.prefetch(chunk.iter().map(|write| write.local));
             }
             for write in chunk {
                 let start_ps = write.received_ps.max(free_ps);
-                if start_ps >= row.end {
-                    self.end_row(row.start, busy_ps, &mut before);
-                    (row, busy_ps) = (row_of(start_ps, row_ps), 0);
+                if work.ends_by(start_ps) {
+                    self.work.push(work.end(row_of(start_ps, row_ps), self.part.counters()));
                 }
                 let spent_ps = self.part.collect_and_write(write.local).ok_or(write.request)?;
                 free_ps = start_ps.saturating_add(spent_ps);
-                busy_ps = busy_ps.saturating_add(spent_ps);
+                work.busy_ps = work.busy_ps.saturating_add(spent_ps);
                 self.done_ps.push(free_ps);
             }
         }
-        self.end_row(row.start, busy_ps, &mut before);
+        self.work.push(work.end(0..0, self.part.counters()));
         *self.free_at_ps = free_ps;
         Ok(())
     }
+}
 
-    /// Notes the work of a row.
-    fn end_row(&mut self, begin_ps: u64, busy_ps: u64, before: &mut Counters) {
-        let now = self.part.counters();
-        self.work.push(Work { begin_ps, busy_ps, counters: now.since(std::mem::replace(before, now)) });
+/// What an element does in one row of the time series.
+pub(super) struct RowWork {
+    row: Range<u64>,
+    pub busy_ps: u64,
+    /// Its counters at the beginning of the row.
+    before: Counters,
+}
+
+impl RowWork {
+    pub fn new(before: Counters) -> Self {
+        Self { row: 0..0, busy_ps: 0, before }
+    }
+
+    #[inline]
+    pub fn ends_by(&self, start_ps: u64) -> bool {
+        start_ps >= self.row.end
+    }
+
+    /// Ends the row, and begins another one.
+    pub fn end(&mut self, next: Range<u64>, counters: Counters) -> Work {
+        let row = std::mem::replace(&mut self.row, next);
+        let before = std::mem::replace(&mut self.before, counters);
+        Work { begin_ps: row.start, busy_ps: std::mem::take(&mut self.busy_ps), counters: counters.since(before) }
     }
 }
 

@@ -9,8 +9,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use ioassay_block::Kind;
+
 use super::completions::{self, Share, Transfer, Transfers};
-use super::element_queues::ElementQueues;
 use super::load::arrivals::Arrivals;
 use super::load::lookahead::Lookahead;
 use super::load::requests::DriveRequest;
@@ -29,6 +30,8 @@ pub(super) struct WriteStream<'a> {
     drive: &'a mut Drive,
     workers: &'a dyn Workers,
     options: &'a RunOptions,
+    /// Whether the run can be repeated by events.
+    is_repeatable: bool,
     input: Input<'a>,
     series: TimeSeries,
     /// When each element finishes its queue.
@@ -59,6 +62,7 @@ impl<'a> WriteStream<'a> {
         lookahead: Lookahead<'a>,
         options: &'a RunOptions,
         workers: &'a dyn Workers,
+        is_repeatable: bool,
     ) -> Self {
         let elements = drive.spec().elements;
         let shares = match workers.count() {
@@ -80,6 +84,7 @@ impl<'a> WriteStream<'a> {
             drive,
             workers,
             options,
+            is_repeatable,
             series: TimeSeries::new(options.series_rows, elements as usize),
             free_at_ps: vec![0; elements as usize],
             pending: Vec::new(),
@@ -89,11 +94,7 @@ impl<'a> WriteStream<'a> {
         }
     }
 
-    pub fn run(self) -> Result<(Tally, TimeSeries), Error> {
-        if self.input.lookahead.watches_elements() { self.run_in_steps() } else { self.run_in_batches() }
-    }
-
-    fn run_in_batches(mut self) -> Result<(Tally, TimeSeries), Error> {
+    pub fn run(mut self) -> Result<(Tally, TimeSeries), Error> {
         let elements = self.free_at_ps.len();
         let (mut batch, mut next) = (Batch::new(elements), Batch::new(elements));
         let mut more = self.prepare(&mut batch);
@@ -110,71 +111,16 @@ impl<'a> WriteStream<'a> {
                 break;
             }
             if self.gives_up(next.pending.first()) {
+                // By events, no work was begun after that.
+                if self.is_repeatable {
+                    return Err(Error::NeedsEvents);
+                }
                 break;
             }
             more = prepared.unwrap_or_else(|| self.prepare(&mut next));
             std::mem::swap(&mut batch, &mut next);
         }
         Ok(self.finish())
-    }
-
-    /// As in batches, a request at a time: a buffer that watches the elements evicts by their state when
-    /// the request before was issued.
-    fn run_in_steps(mut self) -> Result<(Tally, TimeSeries), Error> {
-        let mut queues = ElementQueues::new(self.drive.spec());
-        let mut requests = Vec::new();
-        while self.read_next(&mut requests, &queues)? {
-            for request in requests.drain(..) {
-                queues.advance(request.at_ps);
-                self.serve(&request, &mut queues)?;
-                if self.gives_up(None) {
-                    break;
-                }
-            }
-            if self.input.tally.gave_up {
-                break;
-            }
-        }
-        Ok(self.finish())
-    }
-
-    /// Reads what the next request of the trace makes of the buffer; returns false at the end.
-    fn read_next(&mut self, requests: &mut Vec<DriveRequest>, queues: &ElementQueues) -> Result<bool, Error> {
-        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: queues.free_at_ps() };
-        let Input { lookahead, tally, .. } = &mut self.input;
-        let more = lookahead.append_ready(requests, &drive_state, tally)?;
-        if let Some(requests) = lookahead.newly_read() {
-            // Which page is evicted is known too late; but a small buffer evicts what came not long ago.
-            let places = requests.iter().map(|request| self.drive.place(request.first));
-            self.drive.prefetch(&places.collect::<Vec<_>>());
-        }
-        Ok(more)
-    }
-
-    /// A request crosses the channel, and its elements write its pages.
-    #[inline]
-    fn serve(&mut self, request: &DriveRequest, queues: &mut ElementQueues) -> Result<(), Error> {
-        let (number, transfer) = self.input.transfer(request);
-        self.series.row_at(request.at_ps).issued += 1;
-        let mut place = self.input.placement.place(request.first);
-        let mut done_ps = 0;
-        for _ in 0..request.pages {
-            let element = place.element;
-            let mut part = self.drive.part(element);
-            let before = part.counters();
-            let Some(spent_ps) = part.collect_and_write(place.local) else {
-                return Err(self.drive.worn_out(element));
-            };
-            let counters = part.counters().since(before);
-            let page_done_ps = queues.push(element, transfer.end_ps, spent_ps);
-            self.series.add_work(page_done_ps - spent_ps, element as usize, spent_ps, counters);
-            done_ps = done_ps.max(page_done_ps);
-            place = self.input.placement.next(place);
-        }
-        self.pending.push(Pending { issued_ps: request.at_ps, done_ps, sectors: request.sectors, transfer: number });
-        self.now_ps = request.at_ps;
-        self.input.tally.issued += 1;
-        Ok(())
     }
 
     /// Completes what is done, if much is pending; returns whether too much is outstanding even so.
@@ -231,9 +177,7 @@ impl<'a> WriteStream<'a> {
             later = &later[issued..];
         }
         for (element, work) in batch.work.iter().enumerate() {
-            for work in work {
-                self.series.add_work(work.begin_ps, element, work.busy_ps, work.counters);
-            }
+            work.iter().for_each(|work| self.series.add_work(work, element));
         }
         // Only few are moved.
         if self.pending.len() < batch.pending.len() {
@@ -299,19 +243,11 @@ impl Input<'_> {
                 break;
             }
         }
+        if self.requests.iter().any(|request| request.kind != Kind::Write) {
+            more = Err(Error::NeedsEvents);
+        }
         self.transfer_all(batch);
         more
-    }
-
-    /// A request crosses the channel: returns the number of its transfer, and its times.
-    #[inline]
-    fn transfer(&mut self, request: &DriveRequest) -> (u32, Transfer) {
-        let number = self.transfers.known.len() as u32;
-        let start_ps = request.at_ps.max(self.channel_free_ps);
-        self.channel_free_ps = start_ps + u64::from(request.sectors) * self.channel_ps_per_sector;
-        let transfer = Transfer { start_ps, end_ps: self.channel_free_ps };
-        self.transfers.known.push(transfer);
-        (self.transfers.first.wrapping_add(number), transfer)
     }
 
     /// Requests cross the channel, and their pages queue at the elements.

@@ -2,11 +2,16 @@
 //! both give the same, wherever both can run.
 
 use crate::checkpoint;
-use crate::loads::{self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain, same_drive, same_tally, with, write};
+use crate::loads::{
+    self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain, read, same_drive, same_tally, with, write,
+};
 use crate::threads::Threads;
-use ioassay_block::Request;
+use ioassay_block::{Error as TraceError, Request, Source};
+use ioassay_sim::Error;
 use ioassay_sim::drive::{Drive, Overlap, Spec};
-use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Tally, TimeSeries, WriteBuffer, run, run_with};
+use ioassay_sim::engine::{
+    BufferMode, End, IssueMode, RunOptions, Scheduler, Tally, TimeSeries, WriteBuffer, run, run_with,
+};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +34,19 @@ impl Load {
 prop_compose! {
     fn loads()(seed: u64, requests in 1_u32..600, gap_us in 0_u32..400, burst in 1_u32..30, pages in 1_u32..9)
         -> Load { Load::new(seed, requests, 1000 * gap_us, burst, pages) }
+}
+
+/// Requests that can be read again: they go the short way, until that ends.
+struct Repeatable<'a>(&'a [Request]);
+
+impl Source for Repeatable<'_> {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.0.next_batch(batch)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
 }
 
 /// Drives without overlap and with one channel: only those are run as a stream.
@@ -82,6 +100,31 @@ proptest! {
         same_drive(&short, &long)?;
     }
 
+    /// Any run may be tried without events; what needs them says so.
+    #[test]
+    fn a_run_without_events_is_the_same_or_fails(
+        spec in specs(), load in loads(), kinds in prop_oneof![3 => Just([0; 3]), 1 => Just([1, 1, 6])],
+        policy in 0..POLICIES.len(), issue_mode in feedings(), window in prop_oneof![Just(None), (1_u32..40).prop_map(Some)],
+        scheduler in prop_oneof![Just(Scheduler::Fcfs), Just(Scheduler::Clook)],
+        max_outstanding in prop_oneof![3 => Just(1_000_000_usize), 1 => 1_usize..300],
+    ) {
+        let options = RunOptions { issue_mode, window, scheduler, max_outstanding, ..plain() };
+        let load = Load { mix: Mix { kinds, ..load.mix }, ..load }.requests(&spec);
+        let (mut short, mut long) = (drive(&spec), drive(&spec));
+        let tried = run(&mut short, &mut Repeatable(&load), before(&spec, POLICIES[policy]), &options);
+        let (events, rows_of_events) =
+            run(&mut long, &mut Unsaid(&load), before(&spec, POLICIES[policy]), &options).expect("a run");
+        match tried {
+            Ok((tried, rows)) => {
+                same_tally(&tried, &events)?;
+                prop_assert_eq!(&tried.busy_ps, &events.busy_ps);
+                same_series(&rows, &rows_of_events)?;
+                same_drive(&short, &long)?;
+            }
+            Err(error) => prop_assert!(matches!(error, Error::NeedsEvents), "{}", error),
+        }
+    }
+
     // The stream must stand back in the cases below, where order alone does not tell: so these fail
     // as soon as it is let in.
 
@@ -122,6 +165,24 @@ proptest! {
         let load = load.requests(&spec);
         same_by_threads(&spec, &load, POLICIES[policy], &options, threads)?;
     }
+}
+
+#[test]
+fn writes_that_wait_for_a_window_and_then_read_are_tried_without_events() {
+    let spec = loads::reference(16);
+    let (mut chance, mut at_ns) = (Chance(3), 0);
+    let writes = each(20_000, |_| {
+        at_ns += u64::from(chance.below(60_000));
+        write(at_ns, chance.below(5000).into(), 1)
+    });
+    let options = RunOptions { window: Some(14), scheduler: Scheduler::Clook, ..plain() };
+    let try_without = |load: &[Request]| run(&mut drive(&spec), &mut Repeatable(load), None, &options);
+    let (tried, rows) = try_without(&writes).expect("a run");
+    let (events, rows_of_events) = run(&mut drive(&spec), &mut Unsaid(&writes), None, &options).expect("a run");
+    assert_ne!(events.writes.mean_response_ps(), events.writes.mean_device_ps(), "some wait");
+    same_tally(&tried, &events).and_then(|()| same_series(&rows, &rows_of_events)).expect("the same");
+    let with_a_read = [&writes[..], &[read(1_000_000_000, 1, 1)]].concat();
+    assert!(matches!(try_without(&with_a_read), Err(Error::NeedsEvents)));
 }
 
 fn same_series(left: &TimeSeries, right: &TimeSeries) -> Result<(), TestCaseError> {
