@@ -136,13 +136,8 @@ impl<T: Copy> Passing<T> {
             self.items.drain(..self.gone);
             self.gone = 0;
         }
-        let mut place = self.items.len();
-        self.items.push(item);
-        while place > self.gone && is_later(&self.items[place - 1]) {
-            self.items[place] = self.items[place - 1];
-            place -= 1;
-        }
-        self.items[place] = item;
+        let later = self.items[self.gone..].iter().rev().take_while(|item| is_later(item)).count();
+        self.items.insert(self.items.len() - later, item);
     }
 }
 

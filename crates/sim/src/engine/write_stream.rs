@@ -177,7 +177,9 @@ impl<'a> WriteStream<'a> {
             later = &later[issued..];
         }
         for (element, work) in batch.work.iter().enumerate() {
-            work.iter().for_each(|work| self.series.add_work(work, element));
+            for work in work {
+                self.series.add_work(work, element);
+            }
         }
         // Only few are moved.
         if self.pending.len() < batch.pending.len() {
