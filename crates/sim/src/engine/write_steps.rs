@@ -21,7 +21,7 @@ use super::time_series::{TimeSeries, row_of};
 use super::timers::{NEVER, after};
 use super::write_batch::RowWork;
 use crate::Error;
-use crate::drive::Drive;
+use crate::drive::{Drive, Placement};
 use crate::error::check_time;
 use crate::policy::DriveState;
 
@@ -46,6 +46,8 @@ pub(super) struct WriteSteps<'a> {
     /// The last transfer that began when the end of a page made room in the drive.
     at_once: Transfer,
     channel_free_ps: u64,
+    channel_ps_per_sector: u64,
+    placement: Placement,
     elements: Vec<ElementState>,
     /// How many requests were done.
     done: u64,
@@ -169,6 +171,8 @@ impl<'a> WriteSteps<'a> {
         Self {
             series: TimeSeries::new(options.series_rows, drive.elements().len()),
             elements: elements.collect(),
+            channel_ps_per_sector: drive.spec().channel_ps_per_sector,
+            placement: drive.placement(),
             queues: lookahead.watches_elements().then(|| ElementQueues::new(drive.spec())),
             drive,
             lookahead,
@@ -227,11 +231,11 @@ impl<'a> WriteSteps<'a> {
         }
         self.issues.count += 1;
         self.tally.issued += 1;
-        let in_flight = InFlight { request, issued_ps: now_ps, dispatched_ps: now_ps, parts: 0 };
-        let id = if self.host_queue.is_full() { self.held.insert(in_flight) } else { 0 };
+        let held = InFlight { request, issued_ps: now_ps, dispatched_ps: now_ps, parts: 0 };
+        let id = if self.host_queue.is_full() { self.held.insert(held) } else { 0 };
         let sector = u64::from(request.first) * u64::from(self.drive.spec().page_sectors()) + u64::from(request.skip);
         if self.host_queue.issue(id, sector) {
-            self.dispatch(&in_flight)?;
+            self.dispatch(&request, now_ps, now_ps)?;
         }
         self.tally.gave_up = self.in_flight.len() + self.held.len() > self.options.max_outstanding;
         if self.tally.gave_up && self.is_repeatable { Err(Error::NeedsEvents) } else { Ok(()) }
@@ -239,14 +243,12 @@ impl<'a> WriteSteps<'a> {
 
     /// A request crosses the channel, and its elements write its pages.
     #[inline]
-    fn dispatch(&mut self, in_flight: &InFlight) -> Result<(), Error> {
-        let InFlight { request, issued_ps, dispatched_ps, .. } = *in_flight;
+    fn dispatch(&mut self, request: &DriveRequest, issued_ps: u64, dispatched_ps: u64) -> Result<(), Error> {
         let start_ps = self.channel_free_ps.max(dispatched_ps);
-        let end_ps = after(start_ps, u64::from(request.sectors) * self.drive.spec().channel_ps_per_sector);
+        let end_ps = after(start_ps, u64::from(request.sectors) * self.channel_ps_per_sector);
         self.channel_free_ps = end_ps;
         self.transfers.insert(Transfer { start_ps, end_ps }, |_| false);
-        let placement = self.drive.placement();
-        let mut place = placement.place(request.first);
+        let mut place = self.placement.place(request.first);
         let (mut last, mut page) = (LastPage::default(), (0, 0));
         for _ in 0..request.pages {
             let element = place.element as usize;
@@ -275,7 +277,7 @@ impl<'a> WriteSteps<'a> {
             } else if this == last && !this.by_channel {
                 page.1 = NO_PAGE;
             }
-            place = placement.next(place);
+            place = self.placement.next(place);
         }
         check_time(last.done_ps)?;
         let (element, page) = page;
@@ -308,10 +310,10 @@ impl<'a> WriteSteps<'a> {
             let Some(id) = self.host_queue.complete() else {
                 continue;
             };
-            let next = InFlight { dispatched_ps: at_ps, ..self.held.remove(id) };
+            let next = self.held.remove(id);
             // Then it crosses the channel at once, and completions of the same time wait for that.
             let channel_is_free = behind.end_ps < done_ps;
-            self.dispatch(&next)?;
+            self.dispatch(&next.request, next.issued_ps, at_ps)?;
             if channel_is_free {
                 self.at_once = Transfer { start_ps: at_ps, end_ps: self.channel_free_ps };
             }
