@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::write_batch::Work;
 use crate::drive::Counters;
 
 /// One row: what happened in an interval of time.
@@ -29,6 +28,14 @@ impl TimeSlice {
             *mine += theirs;
         }
     }
+}
+
+/// The work that an element starts in a row of the time series.
+pub(super) struct Work {
+    /// When the row begins.
+    pub begin_ps: u64,
+    pub busy_ps: u64,
+    pub counters: Counters,
 }
 
 /// Rows of one width, from time 0 on.

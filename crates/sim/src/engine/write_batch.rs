@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use super::time_series::row_of;
+use super::time_series::{Work, row_of};
 use super::workers::Workers;
 use crate::drive::{Counters, Drive, ElementPart};
 
@@ -34,14 +34,6 @@ pub(super) struct Pages {
     /// The element of the first.
     pub element: u32,
     pub count: u32,
-}
-
-/// The work that an element starts in a row of the time series.
-pub(super) struct Work {
-    /// When the row begins.
-    pub begin_ps: u64,
-    pub busy_ps: u64,
-    pub counters: Counters,
 }
 
 #[derive(Default)]
