@@ -31,6 +31,8 @@ struct Uniform {
 #[derive(Clone, Copy, PartialEq)]
 enum Reads {
     None,
+    /// None, of a source that does not say so.
+    Unsaid,
     Half,
     All,
 }
@@ -59,6 +61,10 @@ impl Source for Uniform {
 
     fn only_writes(&self) -> bool {
         self.reads == Reads::None
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.reads == Reads::Unsaid
     }
 }
 
@@ -96,6 +102,7 @@ fn cases() -> Vec<Case> {
         case("idle-cold, 8 MiB", "idle-cold", open.clone(), Reads::None),
         case("half reads", "none", open.clone(), Reads::Half),
         case("window 20, C-LOOK", "none", RunOptions::default(), Reads::None),
+        case("the same, seldom full", "none", RunOptions::default(), Reads::Unsaid),
         case("closed loop, 32", "none", with(IssueMode::ClosedLoop(32)), Reads::None),
         controller("controller, reads", Reads::All),
         controller("controller, writes", Reads::None),
@@ -169,7 +176,7 @@ fn load(case: &Case, drive: &mut Drive, requests: u64, workers: &dyn Workers) {
         chance: SplitMix64(1),
         left: requests,
         pages: spec.pages(),
-        gap_ns: 20_000,
+        gap_ns: if case.reads == Reads::Unsaid { 50_000 } else { 20_000 },
         at_ns: 0,
         reads: case.reads,
     };

@@ -1,12 +1,14 @@
 //! Completes the requests of a write stream, and counts their response times.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::tally::Responses;
+use super::time_series::row_of;
 use super::workers::Workers;
 use super::write_batch::Pending;
 
-#[derive(Clone, Copy)]
+#[derive(Default, Clone, Copy)]
 pub(super) struct Transfer {
     pub start_ps: u64,
     pub end_ps: u64,
@@ -59,31 +61,13 @@ impl Transfers {
 /// Transfers among which the one in progress mostly is.
 const NEAR: usize = 64;
 
-/// Completions between the first issue in one row of the time series and that in the next.
+/// Completions in a row of the time series.
 #[derive(Default)]
 pub(super) struct Interval {
-    pub begin_ps: u64,
-    end_ps: u64,
+    pub row: Range<u64>,
     pub completed: u64,
     pub response_ps: u128,
     sectors: u64,
-}
-
-impl Interval {
-    /// The interval, of those that begin at `begins_ps`, after whose beginning a request is done.
-    fn of(begins_ps: &[u64], done_ps: u64) -> Self {
-        let next = begins_ps.partition_point(|&begin_ps| begin_ps < done_ps);
-        Self {
-            begin_ps: begins_ps[next.max(1) - 1],
-            end_ps: begins_ps.get(next).copied().unwrap_or(u64::MAX),
-            ..Self::default()
-        }
-    }
-
-    #[inline]
-    fn holds(&self, done_ps: u64) -> bool {
-        self.begin_ps < done_ps && done_ps <= self.end_ps
-    }
 }
 
 /// Completions that were counted by one worker at a time.
@@ -96,20 +80,19 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Counts the requests that are done by `until_ps`.
-    fn count(&mut self, pending: &[Pending], until_ps: u64, transfers: &Transfers, begins_ps: &[u64]) {
-        let mut interval = Interval::of(begins_ps, until_ps);
+    /// Counts the requests that are done by `until_ps`, in rows of `row_ps`.
+    fn count(&mut self, pending: &[Pending], until_ps: u64, transfers: &Transfers, row_ps: u64) {
+        let mut interval = Interval::default();
         let mut last_ps = self.last_ps;
         for request in pending {
-            let done_ps = request.done_ps;
-            if done_ps > until_ps {
+            if request.done_ps > until_ps {
                 continue;
             }
-            if !interval.holds(done_ps) {
-                self.add(interval);
-                interval = Interval::of(begins_ps, done_ps);
-            }
             let at_ps = transfers.completion_ps(request);
+            if !interval.row.contains(&at_ps) {
+                self.add(interval);
+                interval = Interval { row: row_of(at_ps, row_ps), ..Interval::default() };
+            }
             last_ps = last_ps.max(at_ps);
             let response_ps = at_ps - request.issued_ps;
             interval.completed += 1;
@@ -129,20 +112,20 @@ impl Share {
     }
 }
 
-/// Counts the requests that are done by `until_ps`, shared by the workers.
+/// Counts the requests that are done by `until_ps`, shared by the workers, in rows of `row_ps`.
 pub(super) fn count(
     shares: &[Mutex<Share>],
     pending: &[Pending],
     until_ps: u64,
     transfers: &Transfers,
-    begins_ps: &[u64],
+    row_ps: u64,
     workers: &dyn Workers,
 ) {
     let size = pending.len().div_ceil(shares.len()).max(1);
     let chunks: Vec<&[Pending]> = pending.chunks(size).collect();
     let count = |number: usize| {
         let mut share = shares[number].lock().unwrap_or_else(PoisonError::into_inner);
-        share.count(chunks[number], until_ps, transfers, begins_ps);
+        share.count(chunks[number], until_ps, transfers, row_ps);
     };
     workers.share(chunks.len(), &count, &mut || ());
 }

@@ -75,16 +75,11 @@ impl ElementQueues {
         }
     }
 
-    /// Queues a page that will take `spent_ps`; returns when it will be programmed.
+    /// Queues a page that will be programmed at `done_ps`.
     #[inline]
-    pub fn push(&mut self, element: u32, received_ps: u64, spent_ps: u64) -> u64 {
-        let element = element as usize;
-        let pages = &mut self.queues[element].pages;
-        let free_ps = pages.back().map_or(0, |page| page.done_ps);
-        let done_ps = received_ps.max(free_ps).saturating_add(spent_ps);
-        pages.push_back(Queued { received_ps, done_ps });
+    pub fn push(&mut self, element: usize, received_ps: u64, done_ps: u64) {
+        self.queues[element].pages.push_back(Queued { received_ps, done_ps });
         let change_ps = &mut self.changes_ps[element];
         *change_ps = (*change_ps).min(received_ps);
-        done_ps
     }
 }

@@ -26,6 +26,7 @@ mod workers;
 mod write_batch;
 mod write_behind;
 mod write_bound;
+mod write_steps;
 mod write_stream;
 
 pub use event_log::Event;

@@ -1,5 +1,7 @@
 //! Time series of a run of unknown length: when all rows are used, each two are merged into one of twice the width.
 
+use std::ops::Range;
+
 use crate::drive::Counters;
 
 /// One row: what happened in an interval of time.
@@ -21,12 +23,19 @@ impl TimeSlice {
         self.issued += later.issued;
         self.completed += later.completed;
         self.response_ps += later.response_ps;
-        self.outstanding = later.outstanding;
         self.counters = self.counters.plus(later.counters);
         for (mine, theirs) in self.busy_ps.iter_mut().zip(&later.busy_ps) {
             *mine += theirs;
         }
     }
+}
+
+/// The work that an element starts in a row of the time series.
+pub(super) struct Work {
+    /// When the row begins.
+    pub begin_ps: u64,
+    pub busy_ps: u64,
+    pub counters: Counters,
 }
 
 /// Rows of one width, from time 0 on.
@@ -39,6 +48,12 @@ pub struct TimeSeries {
     elements: usize,
     /// When the current row ends.
     pub(super) row_end_ps: u64,
+}
+
+/// From when to when the row of a time lasts.
+pub(super) fn row_of(at_ps: u64, width_ps: u64) -> Range<u64> {
+    let begin_ps = at_ps - at_ps % width_ps;
+    begin_ps..begin_ps.saturating_add(width_ps)
 }
 
 /// Initial width of the rows: 0.1 ms.
@@ -67,10 +82,20 @@ impl TimeSeries {
         &mut self.rows[last]
     }
 
-    /// The row of a time that has passed.
+    /// The row of a time, which is the current one where the time is beyond that.
     pub(super) fn row_at(&mut self, at_ps: u64) -> &mut TimeSlice {
+        if at_ps >= self.row_end_ps {
+            self.advance(at_ps, Counters::default());
+        }
         let row = (at_ps / self.width_ps) as usize;
         &mut self.rows[row]
+    }
+
+    /// Adds work that an element started in a row.
+    pub(super) fn add_work(&mut self, work: &Work, element: usize) {
+        let row = self.row_at(work.begin_ps);
+        row.busy_ps[element] += work.busy_ps;
+        row.counters = row.counters.plus(work.counters);
     }
 
     /// Sets the requests outstanding at the end of each row, from those issued and completed.
@@ -84,15 +109,13 @@ impl TimeSeries {
 
     /// Closes the current row, and goes on to the one that holds `now_ps`.
     #[cold]
-    pub(super) fn advance(&mut self, now_ps: u64, outstanding: u64, counters: Counters) {
-        self.close(outstanding, counters);
+    pub(super) fn advance(&mut self, now_ps: u64, counters: Counters) {
+        self.close(counters);
         while now_ps / self.width_ps >= self.max_rows as u64 {
             self.merge_pairs();
         }
         while self.rows.len() as u64 <= now_ps / self.width_ps {
-            let mut empty = self.empty();
-            empty.outstanding = outstanding;
-            self.rows.push(empty);
+            self.rows.push(self.empty());
         }
         self.row_end_ps = (self.rows.len() as u64).saturating_mul(self.width_ps);
     }
@@ -120,9 +143,9 @@ impl TimeSeries {
         sums
     }
 
-    pub(super) fn close(&mut self, outstanding: u64, counters: Counters) {
+    /// What the drive counted in the current row.
+    pub(super) fn close(&mut self, counters: Counters) {
         let row = self.current_row();
-        row.outstanding = outstanding;
         row.counters = row.counters.plus(counters);
     }
 }
