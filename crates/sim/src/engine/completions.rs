@@ -1,10 +1,9 @@
 //! Completes the requests of a write stream, and counts their response times.
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::tally::Responses;
-use super::time_series::row_of;
+use super::time_series::{Interval, row_of};
 use super::workers::Workers;
 use super::write_batch::Pending;
 
@@ -61,15 +60,6 @@ impl Transfers {
 /// Transfers among which the one in progress mostly is.
 const NEAR: usize = 64;
 
-/// Completions in a row of the time series.
-#[derive(Default)]
-pub(super) struct Interval {
-    pub row: Range<u64>,
-    pub completed: u64,
-    pub response_ps: u128,
-    sectors: u64,
-}
-
 /// Completions that were counted by one worker at a time.
 #[derive(Default)]
 pub(super) struct Share {
@@ -97,7 +87,7 @@ impl Share {
             let response_ps = at_ps - request.issued_ps;
             interval.completed += 1;
             interval.response_ps += u128::from(response_ps);
-            interval.sectors += u64::from(request.sectors);
+            self.responses.sectors += u64::from(request.sectors);
             self.responses.record_response(response_ps);
         }
         self.add(interval);
@@ -107,7 +97,6 @@ impl Share {
     fn add(&mut self, interval: Interval) {
         self.responses.response_ps += interval.response_ps;
         self.responses.device_ps += interval.response_ps;
-        self.responses.sectors += interval.sectors;
         self.intervals.push(interval);
     }
 }

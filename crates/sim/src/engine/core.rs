@@ -194,12 +194,8 @@ impl<W: World> Core<W> {
     pub fn finish(&mut self, buffered_pages: u64) -> (Tally, TimeSeries) {
         let counters = self.take_counters();
         self.series.close(counters);
-        self.series.count_outstanding();
-        self.tally.busy_ps = self.series.busy_ps();
-        self.tally.record_recent();
-        self.tally.unfinished = self.requests.len() as u64;
-        self.tally.buffered_at_end = self.arrivals.held_pages() + buffered_pages;
-        (std::mem::take(&mut self.tally), std::mem::take(&mut self.series))
+        let (tally, series) = (std::mem::take(&mut self.tally), std::mem::take(&mut self.series));
+        series.finish(tally, self.requests.len(), self.arrivals.held_pages() + buffered_pages)
     }
 }
 

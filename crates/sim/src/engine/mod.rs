@@ -10,7 +10,6 @@ mod channel;
 mod completions;
 mod controller;
 mod core;
-mod element_queues;
 mod elements;
 mod event_log;
 mod event_loop;

@@ -57,8 +57,8 @@ pub fn run_with(
     options.check()?;
     let is_repeatable = source.is_repeatable();
     let (lookahead, _) = load_of(drive.spec(), source, buffer, options);
-    if options.window.is_some() || lookahead.watches_elements() {
-        return WriteSteps::new(drive, lookahead, options, is_repeatable).run();
+    if options.window.is_some() {
+        return WriteSteps::new(drive, lookahead, options).run();
     }
     WriteStream::new(drive, lookahead, options, workers, is_repeatable).run()
 }
@@ -230,7 +230,10 @@ fn load_of<'a>(
 /// queue. Pages that take no time complete at the time of other events, and only an engine orders those.
 fn is_write_stream(spec: &Spec, source: &dyn Source, buffer: Option<&WriteBuffer>, options: &RunOptions) -> bool {
     (source.is_repeatable() || (source.only_writes() && options.window.is_none()))
-        && buffer.is_none_or(|buffer| buffer.mode == BufferMode::Reshape && !(buffer.pad_reads && buffer.policy.pads()))
+        && buffer.is_none_or(|buffer| {
+            let policy = &buffer.policy;
+            buffer.mode == BufferMode::Reshape && !(buffer.pad_reads && policy.pads()) && !policy.watches_elements()
+        })
         && options.end == End::Drained
         && spec.mean_write_ps() > 0
         && !matches!(options.issue_mode, IssueMode::ClosedLoop(_))

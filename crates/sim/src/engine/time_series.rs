@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::tally::Tally;
 use crate::drive::Counters;
 
 /// One row: what happened in an interval of time.
@@ -36,6 +37,15 @@ pub(super) struct Work {
     pub begin_ps: u64,
     pub busy_ps: u64,
     pub counters: Counters,
+}
+
+/// What happened to requests in a row of the time series.
+#[derive(Default)]
+pub(super) struct Interval {
+    pub row: Range<u64>,
+    pub issued: u64,
+    pub completed: u64,
+    pub response_ps: u128,
 }
 
 /// Rows of one width, from time 0 on.
@@ -98,13 +108,35 @@ impl TimeSeries {
         row.counters = row.counters.plus(work.counters);
     }
 
-    /// Sets the requests outstanding at the end of each row, from those issued and completed.
-    pub(super) fn count_outstanding(&mut self) {
+    /// Adds what happened to requests in a row. Rows may have been merged since it began, but never cut.
+    pub(super) fn add_interval(&mut self, interval: &Interval) {
+        let row = self.row_at(interval.row.start);
+        row.issued += interval.issued;
+        row.completed += interval.completed;
+        row.response_ps += interval.response_ps;
+    }
+
+    /// Begins the interval of `at_ps`, if that is another one, and adds the one before.
+    #[inline]
+    pub(super) fn enter(&mut self, interval: &mut Interval, at_ps: u64) {
+        if !interval.row.contains(&at_ps) {
+            self.add_interval(interval);
+            *interval = Interval { row: row_of(at_ps, self.width_ps), ..Interval::default() };
+        }
+    }
+
+    /// The results of a run, at the end of which so many requests are not complete and a buffer holds so many pages.
+    pub(super) fn finish(mut self, mut tally: Tally, unfinished: usize, buffered_pages: u64) -> (Tally, Self) {
         let mut outstanding = 0;
         for row in &mut self.rows {
             outstanding = outstanding + row.issued - row.completed;
             row.outstanding = outstanding;
         }
+        tally.busy_ps = self.busy_ps();
+        tally.record_recent();
+        tally.unfinished = unfinished as u64;
+        tally.buffered_at_end = buffered_pages;
+        (tally, self)
     }
 
     /// Closes the current row, and goes on to the one that holds `now_ps`.

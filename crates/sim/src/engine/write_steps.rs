@@ -1,23 +1,20 @@
-//! The fast path for writes that wait in the host's queue, or pass a buffer that watches the elements.
+//! The fast path for writes that wait in the host's queue, of a source that is repeatable.
 //!
 //! As in a [stream](super::write_stream), transfers and the pages of each element keep the order in which requests leave
 //! the host's queue, and a request's times are known then. That order depends on completions, so requests are served one
 //! at a time. The results are those of the [event loop](super::event_loop); where only events tell, the run fails with
 //! [`Error::NeedsEvents`].
 
-use std::ops::Range;
-
 use ioassay_block::Kind;
 
 use super::RunOptions;
 use super::completions::Transfer;
-use super::element_queues::ElementQueues;
 use super::host_queue::HostQueue;
 use super::load::arrivals::Arrivals;
 use super::load::lookahead::Lookahead;
 use super::load::requests::{DriveRequest, InFlight, Slab};
 use super::tally::Tally;
-use super::time_series::{TimeSeries, row_of};
+use super::time_series::{Interval, TimeSeries, row_of};
 use super::timers::{NEVER, after};
 use super::write_batch::RowWork;
 use crate::Error;
@@ -29,12 +26,10 @@ pub(super) struct WriteSteps<'a> {
     drive: &'a mut Drive,
     lookahead: Lookahead<'a>,
     options: &'a RunOptions,
-    /// Whether the run can be repeated by events.
-    is_repeatable: bool,
     tally: Tally,
     series: TimeSeries,
-    issues: RowSum,
-    completions: RowSum,
+    /// What was counted in a row of the series, before that has it.
+    interval: Interval,
     host_queue: HostQueue,
     /// Requests in the host's queue.
     held: Slab,
@@ -51,8 +46,6 @@ pub(super) struct WriteSteps<'a> {
     elements: Vec<ElementState>,
     /// How many requests were done.
     done: u64,
-    /// What a buffer that watches them sees of the elements.
-    queues: Option<ElementQueues>,
     now_ps: u64,
 }
 
@@ -106,29 +99,10 @@ struct Passing<T> {
     gone: usize,
 }
 
-impl<T: Copy> Passing<T> {
+impl<T> Passing<T> {
     #[inline]
-    fn len(&self) -> usize {
-        self.items.len() - self.gone
-    }
-
-    #[inline]
-    fn first(&self) -> Option<T> {
-        self.items.get(self.gone).copied()
-    }
-
-    #[inline]
-    fn second(&self) -> Option<&T> {
-        self.items.get(self.gone + 1)
-    }
-
-    fn items(&mut self) -> &mut [T] {
-        &mut self.items[self.gone..]
-    }
-
-    #[inline]
-    fn pop(&mut self) {
-        self.gone += 1;
+    fn get(&self, place: usize) -> Option<&T> {
+        self.items.get(self.gone + place)
     }
 
     /// Inserts one behind all of which `is_later` does not hold.
@@ -143,25 +117,8 @@ impl<T: Copy> Passing<T> {
     }
 }
 
-/// What is counted in one row of the series, before that has it.
-#[derive(Default)]
-struct RowSum {
-    row: Range<u64>,
-    count: u64,
-    response_ps: u128,
-}
-
-impl RowSum {
-    /// Begins the row of `at_ps`, if that is another one; returns what was counted in the one before.
-    #[inline]
-    fn enter(&mut self, at_ps: u64, series: &TimeSeries) -> Option<Self> {
-        let begins = !self.row.contains(&at_ps);
-        begins.then(|| std::mem::replace(self, Self { row: row_of(at_ps, series.width_ps), ..Self::default() }))
-    }
-}
-
 impl<'a> WriteSteps<'a> {
-    pub fn new(drive: &'a mut Drive, lookahead: Lookahead<'a>, options: &'a RunOptions, is_repeatable: bool) -> Self {
+    pub fn new(drive: &'a mut Drive, lookahead: Lookahead<'a>, options: &'a RunOptions) -> Self {
         let elements = drive.elements().iter().map(|element| ElementState {
             free_at_ps: 0,
             work: RowWork::new(element.counters()),
@@ -173,14 +130,11 @@ impl<'a> WriteSteps<'a> {
             elements: elements.collect(),
             channel_ps_per_sector: drive.spec().channel_ps_per_sector,
             placement: drive.placement(),
-            queues: lookahead.watches_elements().then(|| ElementQueues::new(drive.spec())),
             drive,
             lookahead,
             options,
-            is_repeatable,
             tally: Tally::default(),
-            issues: RowSum::default(),
-            completions: RowSum::default(),
+            interval: Interval::default(),
             host_queue: HostQueue::new(options.scheduler, options.window),
             held: Slab::default(),
             in_flight: Passing::default(),
@@ -198,9 +152,6 @@ impl<'a> WriteSteps<'a> {
             while let Some(&request) = self.lookahead.peek() {
                 self.lookahead.pop();
                 self.issue(request)?;
-                if self.tally.gave_up {
-                    return Ok(self.finish());
-                }
             }
         }
         self.complete_until(u64::MAX)?;
@@ -209,8 +160,8 @@ impl<'a> WriteSteps<'a> {
 
     /// Makes further requests ready; returns false at the end.
     fn refill(&mut self) -> Result<bool, Error> {
-        let free_at_ps = self.queues.as_ref().map_or(&[][..], ElementQueues::free_at_ps);
-        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps };
+        // The buffer does not look at the elements.
+        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: &[] };
         self.lookahead.refill(self.drive, &drive_state, &mut self.tally)?;
         Ok(self.lookahead.peek().is_some())
     }
@@ -223,13 +174,8 @@ impl<'a> WriteSteps<'a> {
         }
         self.now_ps = now_ps;
         self.complete_until(now_ps)?;
-        if let Some(queues) = &mut self.queues {
-            queues.advance(now_ps);
-        }
-        if let Some(sum) = self.issues.enter(now_ps, &self.series) {
-            self.series.row_at(sum.row.start).issued += sum.count;
-        }
-        self.issues.count += 1;
+        self.series.enter(&mut self.interval, now_ps);
+        self.interval.issued += 1;
         self.tally.issued += 1;
         let held = InFlight { request, issued_ps: now_ps, dispatched_ps: now_ps, parts: 0 };
         let id = if self.host_queue.is_full() { self.held.insert(held) } else { 0 };
@@ -237,8 +183,8 @@ impl<'a> WriteSteps<'a> {
         if self.host_queue.issue(id, sector) {
             self.dispatch(&request, now_ps, now_ps)?;
         }
-        self.tally.gave_up = self.in_flight.len() + self.held.len() > self.options.max_outstanding;
-        if self.tally.gave_up && self.is_repeatable { Err(Error::NeedsEvents) } else { Ok(()) }
+        let gives_up = self.tally.issued - self.done > self.options.max_outstanding as u64;
+        if gives_up { Err(Error::NeedsEvents) } else { Ok(()) }
     }
 
     /// A request crosses the channel, and its elements write its pages.
@@ -260,17 +206,12 @@ impl<'a> WriteSteps<'a> {
                 let work = state.work.end(row_of(start_ps, self.series.width_ps), part.counters());
                 self.series.add_work(&work, element);
             }
-            let Some(spent_ps) = part.collect_and_write(place.local) else {
-                let worn_out = self.drive.worn_out(place.element);
-                return Err(if self.is_repeatable { Error::NeedsEvents } else { worn_out });
-            };
+            // The drive may be worn out.
+            let Some(spent_ps) = part.collect_and_write(place.local) else { return Err(Error::NeedsEvents) };
             let done_ps = start_ps.saturating_add(spent_ps);
             state.free_at_ps = done_ps;
             state.work.busy_ps += spent_ps;
             state.pages = state.pages.wrapping_add(1);
-            if let Some(queues) = &mut self.queues {
-                queues.push(element, end_ps, done_ps);
-            }
             let this = LastPage { done_ps, start_ps, by_channel: free_ps <= end_ps };
             if this.is_after(&last) {
                 (last, page) = (this, (place.element, state.pages));
@@ -289,21 +230,21 @@ impl<'a> WriteSteps<'a> {
     /// Completes all that completes up to and including `until_ps`; what waits in the host's queue takes its place.
     #[inline]
     fn complete_until(&mut self, until_ps: u64) -> Result<(), Error> {
-        while let Some(mut first) = self.in_flight.first().filter(|first| first.last.done_ps <= until_ps) {
-            if !first.last.by_channel && self.in_flight.second().is_some_and(|second| second.last == first.last) {
+        while let Some(mut first) = self.in_flight.get(0).copied().filter(|first| first.last.done_ps <= until_ps) {
+            if !first.last.by_channel && self.in_flight.get(1).is_some_and(|second| second.last == first.last) {
                 first = self.order_first()?;
             }
             let done_ps = first.last.done_ps;
-            while let Some(next) = self.transfers.first().filter(|next| next.start_ps < done_ps) {
+            while let Some(next) = self.transfers.get(0).copied().filter(|next| next.start_ps < done_ps) {
                 self.current = next;
-                self.transfers.pop();
+                self.transfers.gone += 1;
             }
             let behind = if self.at_once.start_ps == done_ps { self.at_once } else { self.current };
             let at_ps = behind.end_ps.max(done_ps);
             if at_ps > until_ps {
                 break;
             }
-            self.in_flight.pop();
+            self.in_flight.gone += 1;
             self.done += 1;
             self.elements[first.element as usize].done = (first.page, self.done);
             self.complete(&first, at_ps);
@@ -325,13 +266,13 @@ impl<'a> WriteSteps<'a> {
     /// front whose element was free first.
     #[cold]
     fn order_first(&mut self) -> Result<Written, Error> {
-        let requests = self.in_flight.items();
+        let requests = &mut self.in_flight.items[self.in_flight.gone..];
         let same = requests.partition_point(|request| request.last <= requests[0].last);
         let (mut first, mut free_first) = (0, u64::MAX);
         for (number, request) in requests[..same].iter().enumerate() {
             let (page, done) = self.elements[request.element as usize].done;
-            // Of a request of several pages, only the last one is known to be done. Without a window, order has no effect.
-            if page.wrapping_add(1) != request.page && self.options.window.is_some() {
+            // Of a request of several pages, only the last one is known to be done.
+            if page.wrapping_add(1) != request.page {
                 return Err(Error::NeedsEvents);
             }
             if done < free_first {
@@ -347,33 +288,17 @@ impl<'a> WriteSteps<'a> {
         let response_ps = at_ps - request.issued_ps;
         self.tally.complete(Kind::Write, response_ps, at_ps - request.dispatched_ps, request.sectors);
         self.tally.last_completion_ps = at_ps;
-        if let Some(sum) = self.completions.enter(at_ps, &self.series) {
-            self.add_completions(&sum);
-        }
-        self.completions.count += 1;
-        self.completions.response_ps += u128::from(response_ps);
-    }
-
-    fn add_completions(&mut self, sum: &RowSum) {
-        let row = self.series.row_at(sum.row.start);
-        row.completed += sum.count;
-        row.response_ps += sum.response_ps;
+        self.series.enter(&mut self.interval, at_ps);
+        self.interval.completed += 1;
+        self.interval.response_ps += u128::from(response_ps);
     }
 
     fn finish(mut self) -> (Tally, TimeSeries) {
-        let (issues, completions) = (self.issues.count, std::mem::take(&mut self.completions));
-        self.series.row_at(self.issues.row.start).issued += issues;
-        self.add_completions(&completions);
+        self.series.add_interval(&self.interval);
         for (number, (state, element)) in self.elements.iter_mut().zip(self.drive.elements()).enumerate() {
             self.series.add_work(&state.work.end(0..0, element.counters()), number);
         }
-        self.series.count_outstanding();
-        let mut tally = self.tally;
-        tally.record_recent();
-        tally.last_issue_ps = self.now_ps;
-        tally.busy_ps = self.series.busy_ps();
-        tally.unfinished = (self.in_flight.len() + self.held.len()) as u64;
-        tally.buffered_at_end = self.lookahead.held_pages();
-        (tally, self.series)
+        self.tally.last_issue_ps = self.now_ps;
+        self.series.finish(self.tally, 0, self.lookahead.held_pages())
     }
 }

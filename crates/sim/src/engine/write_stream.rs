@@ -197,10 +197,7 @@ impl<'a> WriteStream<'a> {
         for share in &mut self.shares {
             let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
             for interval in share.intervals.drain(..) {
-                // Rows may have been merged since, but never cut.
-                let row = self.series.row_at(interval.row.start);
-                row.completed += interval.completed;
-                row.response_ps += interval.response_ps;
+                self.series.add_interval(&interval);
             }
         }
         // No later search begins before the transfer of the oldest that is pending.
@@ -221,12 +218,8 @@ impl<'a> WriteStream<'a> {
             tally.writes = tally.writes.plus(&share.responses);
             tally.last_completion_ps = tally.last_completion_ps.max(share.last_ps);
         }
-        self.series.count_outstanding();
         tally.last_issue_ps = self.now_ps;
-        tally.busy_ps = self.series.busy_ps();
-        tally.unfinished = self.pending.len() as u64;
-        tally.buffered_at_end = self.input.lookahead.held_pages();
-        (tally, self.series)
+        self.series.finish(tally, self.pending.len(), self.input.lookahead.held_pages())
     }
 }
 

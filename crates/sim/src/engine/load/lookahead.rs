@@ -54,11 +54,6 @@ impl<'a> Lookahead<'a> {
         }
     }
 
-    /// Whether requests depend on the state of the drive when it reaches them.
-    pub fn watches_elements(&self) -> bool {
-        self.depth == 1
-    }
-
     /// The buffer in front of the drive with its pages.
     pub fn into_buffer(self) -> Option<WriteBuffer> {
         self.reshape.map(|reshape| WriteBuffer {
