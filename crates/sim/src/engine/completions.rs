@@ -1,10 +1,7 @@
 //! Completes the requests of a write stream, and counts their response times.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::tally::Responses;
 use super::time_series::{Interval, row_of};
-use super::workers::Workers;
 use super::write_batch::Pending;
 
 #[derive(Default, Clone, Copy)]
@@ -71,7 +68,7 @@ pub(super) struct Share {
 
 impl Share {
     /// Counts the requests that are done by `until_ps`, in rows of `row_ps`.
-    fn count(&mut self, pending: &[Pending], until_ps: u64, transfers: &Transfers, row_ps: u64) {
+    pub fn count(&mut self, pending: &[Pending], until_ps: u64, transfers: &Transfers, row_ps: u64) {
         let mut interval = Interval::default();
         let mut last_ps = self.last_ps;
         for request in pending {
@@ -99,22 +96,4 @@ impl Share {
         self.responses.device_ps += interval.response_ps;
         self.intervals.push(interval);
     }
-}
-
-/// Counts the requests that are done by `until_ps`, shared by the workers, in rows of `row_ps`.
-pub(super) fn count(
-    shares: &[Mutex<Share>],
-    pending: &[Pending],
-    until_ps: u64,
-    transfers: &Transfers,
-    row_ps: u64,
-    workers: &dyn Workers,
-) {
-    let size = pending.len().div_ceil(shares.len()).max(1);
-    let chunks: Vec<&[Pending]> = pending.chunks(size).collect();
-    let count = |number: usize| {
-        let mut share = shares[number].lock().unwrap_or_else(PoisonError::into_inner);
-        share.count(chunks[number], until_ps, transfers, row_ps);
-    };
-    workers.share(chunks.len(), &count, &mut || ());
 }

@@ -15,7 +15,7 @@ use super::load::lookahead::Lookahead;
 use super::load::requests::{DriveRequest, InFlight, Slab};
 use super::tally::Tally;
 use super::time_series::{Interval, TimeSeries, row_of};
-use super::timers::{NEVER, after};
+use super::timers::{NEVER, Passing, after};
 use super::write_batch::RowWork;
 use crate::Error;
 use crate::drive::{Drive, Placement};
@@ -92,31 +92,6 @@ impl LastPage {
     }
 }
 
-/// What comes at one end, or near it, and goes at the other: a deque in one piece.
-#[derive(Default)]
-struct Passing<T> {
-    items: Vec<T>,
-    gone: usize,
-}
-
-impl<T> Passing<T> {
-    #[inline]
-    fn get(&self, place: usize) -> Option<&T> {
-        self.items.get(self.gone + place)
-    }
-
-    /// Inserts one behind all of which `is_later` does not hold.
-    #[inline]
-    fn insert(&mut self, item: T, is_later: impl Fn(&T) -> bool) {
-        if self.items.len() == self.items.capacity() && 2 * self.gone >= self.items.len() {
-            self.items.drain(..self.gone);
-            self.gone = 0;
-        }
-        let later = self.items[self.gone..].iter().rev().take_while(|item| is_later(item)).count();
-        self.items.insert(self.items.len() - later, item);
-    }
-}
-
 impl<'a> WriteSteps<'a> {
     pub fn new(drive: &'a mut Drive, lookahead: Lookahead<'a>, options: &'a RunOptions) -> Self {
         let elements = drive.elements().iter().map(|element| ElementState {
@@ -148,7 +123,13 @@ impl<'a> WriteSteps<'a> {
     }
 
     pub fn run(mut self) -> Result<(Tally, TimeSeries), Error> {
-        while self.refill()? {
+        // The buffer does not look at the elements.
+        let drive_state = DriveState { now_ps: 0, free_at_ps: &[] };
+        loop {
+            self.lookahead.refill(self.drive, &drive_state, &mut self.tally)?;
+            if self.lookahead.peek().is_none() {
+                break;
+            }
             while let Some(&request) = self.lookahead.peek() {
                 self.lookahead.pop();
                 self.issue(request)?;
@@ -156,14 +137,6 @@ impl<'a> WriteSteps<'a> {
         }
         self.complete_until(u64::MAX)?;
         Ok(self.finish())
-    }
-
-    /// Makes further requests ready; returns false at the end.
-    fn refill(&mut self) -> Result<bool, Error> {
-        // The buffer does not look at the elements.
-        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: &[] };
-        self.lookahead.refill(self.drive, &drive_state, &mut self.tally)?;
-        Ok(self.lookahead.peek().is_some())
     }
 
     #[inline]
@@ -247,7 +220,12 @@ impl<'a> WriteSteps<'a> {
             self.in_flight.gone += 1;
             self.done += 1;
             self.elements[first.element as usize].done = (first.page, self.done);
-            self.complete(&first, at_ps);
+            let response_ps = at_ps - first.issued_ps;
+            self.tally.complete(Kind::Write, response_ps, at_ps - first.dispatched_ps, first.sectors);
+            self.tally.last_completion_ps = at_ps;
+            self.series.enter(&mut self.interval, at_ps);
+            self.interval.completed += 1;
+            self.interval.response_ps += u128::from(response_ps);
             let Some(id) = self.host_queue.complete() else {
                 continue;
             };
@@ -281,16 +259,6 @@ impl<'a> WriteSteps<'a> {
         }
         requests.swap(0, first);
         Ok(requests[0])
-    }
-
-    #[inline]
-    fn complete(&mut self, request: &Written, at_ps: u64) {
-        let response_ps = at_ps - request.issued_ps;
-        self.tally.complete(Kind::Write, response_ps, at_ps - request.dispatched_ps, request.sectors);
-        self.tally.last_completion_ps = at_ps;
-        self.series.enter(&mut self.interval, at_ps);
-        self.interval.completed += 1;
-        self.interval.response_ps += u128::from(response_ps);
     }
 
     fn finish(mut self) -> (Tally, TimeSeries) {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ioassay_block::Kind;
 
-use super::completions::{self, Share, Transfer, Transfers};
+use super::completions::{Share, Transfer, Transfers};
 use super::load::arrivals::Arrivals;
 use super::load::lookahead::Lookahead;
 use super::load::requests::DriveRequest;
@@ -190,8 +190,14 @@ impl<'a> WriteStream<'a> {
 
     /// Completes the requests that are done by `until_ps`: transfers not issued yet start later.
     fn complete_until(&mut self, until_ps: u64, next: Option<&Pending>) {
-        let row_ps = self.series.width_ps;
-        completions::count(&self.shares, &self.pending, until_ps, &self.input.transfers, row_ps, self.workers);
+        let size = self.pending.len().div_ceil(self.shares.len()).max(1);
+        let chunks: Vec<&[Pending]> = self.pending.chunks(size).collect();
+        let (shares, transfers, row_ps) = (&self.shares, &self.input.transfers, self.series.width_ps);
+        let count = |number: usize| {
+            let mut share = shares[number].lock().unwrap_or_else(PoisonError::into_inner);
+            share.count(chunks[number], until_ps, transfers, row_ps);
+        };
+        self.workers.share(chunks.len(), &count, &mut || ());
         self.pending.retain(|request| request.done_ps > until_ps);
         self.left = self.pending.len();
         for share in &mut self.shares {
@@ -270,7 +276,7 @@ impl Input<'_> {
             batch.pages.push(Pages { element: place.element, count: request.pages });
             for _ in 0..request.pages {
                 batch.writes[place.element as usize].push(PageWrite {
-                    received_ps: transfer.end_ps,
+                    at_ps: transfer.end_ps,
                     local: place.local,
                     request: number,
                 });
