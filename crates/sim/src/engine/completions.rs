@@ -77,7 +77,7 @@ impl Share {
             }
             let at_ps = transfers.completion_ps(request);
             if !interval.row.contains(&at_ps) {
-                self.add(interval);
+                self.intervals.push(interval);
                 interval = Interval { row: row_of(at_ps, row_ps), ..Interval::default() };
             }
             last_ps = last_ps.max(at_ps);
@@ -87,13 +87,7 @@ impl Share {
             self.responses.sectors += u64::from(request.sectors);
             self.responses.record_response(response_ps);
         }
-        self.add(interval);
-        self.last_ps = last_ps;
-    }
-
-    fn add(&mut self, interval: Interval) {
-        self.responses.response_ps += interval.response_ps;
-        self.responses.device_ps += interval.response_ps;
         self.intervals.push(interval);
+        self.last_ps = last_ps;
     }
 }

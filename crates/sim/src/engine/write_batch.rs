@@ -10,8 +10,7 @@ use crate::drive::{Counters, Drive, ElementPart};
 /// A page that its element writes once the request has crossed the channel.
 #[derive(Clone, Copy)]
 pub(super) struct PageWrite {
-    /// When the request has crossed the channel; once it is served, when it is programmed.
-    pub at_ps: u64,
+    pub received_ps: u64,
     /// Number of the page within the element.
     pub local: u32,
     /// Its request, counted in the batch.
@@ -42,17 +41,21 @@ pub(super) struct Batch {
     pub pending: Vec<Pending>,
     /// The pages of each request.
     pub pages: Vec<Pages>,
-    /// For each element its page writes, in order.
+    /// For each element its page writes, in order, and when each is done.
     pub writes: Vec<Vec<PageWrite>>,
+    done_ps: Vec<Vec<u64>>,
     /// For each element its work, row by row.
     pub work: Vec<Vec<Work>>,
+    /// How many of its writes each element has been asked for.
+    served: Vec<usize>,
 }
 
 /// An element, with what it needs for a batch.
 struct Lane<'a> {
     part: ElementPart<'a>,
     free_at_ps: &'a mut u64,
-    writes: &'a mut [PageWrite],
+    writes: &'a [PageWrite],
+    done_ps: &'a mut Vec<u64>,
     work: &'a mut Vec<Work>,
 }
 
@@ -60,6 +63,8 @@ impl Batch {
     pub fn new(elements: usize) -> Self {
         Self {
             writes: vec![Vec::new(); elements],
+            done_ps: vec![Vec::new(); elements],
+            served: vec![0; elements],
             work: (0..elements).map(|_| Vec::new()).collect(),
             ..Self::default()
         }
@@ -67,7 +72,9 @@ impl Batch {
 
     pub fn clear(&mut self) {
         self.writes.iter_mut().for_each(Vec::clear);
+        self.done_ps.iter_mut().for_each(Vec::clear);
         self.work.iter_mut().for_each(Vec::clear);
+        self.served.fill(0);
         self.pending.clear();
         self.pages.clear();
     }
@@ -82,11 +89,14 @@ impl Batch {
         row_ps: u64,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), u32> {
-        let queues = self.writes.iter_mut().zip(&mut self.work).zip(free_at_ps);
+        let queues = self.writes.iter().zip(&mut self.done_ps);
+        let queues = queues.zip(&mut self.work).zip(free_at_ps);
         let lanes: Vec<Mutex<Lane<'_>>> = drive
             .parts()
             .zip(queues)
-            .map(|(part, ((writes, work), free_at_ps))| Mutex::new(Lane { part, free_at_ps, writes, work }))
+            .map(|(part, (((writes, done_ps), work), free_at_ps))| {
+                Mutex::new(Lane { part, free_at_ps, writes, done_ps, work })
+            })
             .collect();
         let failed = Mutex::new(Vec::new());
         let serve = |element: usize| {
@@ -103,15 +113,13 @@ impl Batch {
 
     /// Sets when each request is done, of the times when its pages are.
     pub fn set_done(&mut self) {
-        let elements = self.writes.len();
-        // How many of its writes each element has been asked for.
-        let mut asked = vec![0; elements];
+        let elements = self.served.len();
         for (request, pages) in self.pending.iter_mut().zip(&self.pages) {
             let mut element = pages.element as usize;
             for _ in 0..pages.count {
-                let place = &mut asked[element];
-                request.done_ps = request.done_ps.max(self.writes[element][*place].at_ps);
-                *place += 1;
+                let served = &mut self.served[element];
+                request.done_ps = request.done_ps.max(self.done_ps[element][*served]);
+                *served += 1;
                 element = if element + 1 < elements { element + 1 } else { 0 };
             }
         }
@@ -123,19 +131,19 @@ impl Lane<'_> {
     fn serve(&mut self, row_ps: u64) -> Result<(), u32> {
         let mut work = RowWork::new(self.part.counters());
         let mut free_ps = *self.free_at_ps;
-        for chunk in self.writes.chunks_mut(PREFETCHED) {
+        for chunk in self.writes.chunks(PREFETCHED) {
             if chunk.len() > 1 {
                 self.part.prefetch(chunk.iter().map(|write| write.local));
             }
             for write in chunk {
-                let start_ps = write.at_ps.max(free_ps);
+                let start_ps = write.received_ps.max(free_ps);
                 if work.ends_by(start_ps) {
                     self.work.push(work.end(row_of(start_ps, row_ps), self.part.counters()));
                 }
                 let spent_ps = self.part.collect_and_write(write.local).ok_or(write.request)?;
                 free_ps = start_ps.saturating_add(spent_ps);
                 work.busy_ps = work.busy_ps.saturating_add(spent_ps);
-                write.at_ps = free_ps;
+                self.done_ps.push(free_ps);
             }
         }
         self.work.push(work.end(0..0, self.part.counters()));

@@ -85,13 +85,6 @@ struct LastPage {
     by_channel: bool,
 }
 
-impl LastPage {
-    #[inline]
-    fn is_after(&self, other: &Self) -> bool {
-        self.done_ps > other.done_ps || (self.done_ps == other.done_ps && self > other)
-    }
-}
-
 impl<'a> WriteSteps<'a> {
     pub fn new(drive: &'a mut Drive, lookahead: Lookahead<'a>, options: &'a RunOptions) -> Self {
         let elements = drive.elements().iter().map(|element| ElementState {
@@ -186,7 +179,7 @@ impl<'a> WriteSteps<'a> {
             state.work.busy_ps += spent_ps;
             state.pages = state.pages.wrapping_add(1);
             let this = LastPage { done_ps, start_ps, by_channel: free_ps <= end_ps };
-            if this.is_after(&last) {
+            if this > last {
                 (last, page) = (this, (place.element, state.pages));
             } else if this == last && !this.by_channel {
                 page.1 = NO_PAGE;
@@ -196,7 +189,7 @@ impl<'a> WriteSteps<'a> {
         check_time(last.done_ps)?;
         let (element, page) = page;
         let written = Written { last, element, page, issued_ps, dispatched_ps, sectors: request.sectors };
-        self.in_flight.insert(written, |other| other.last.is_after(&last));
+        self.in_flight.insert(written, |other| other.last > last);
         Ok(())
     }
 

@@ -203,6 +203,8 @@ impl<'a> WriteStream<'a> {
         for share in &mut self.shares {
             let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
             for interval in share.intervals.drain(..) {
+                share.responses.response_ps += interval.response_ps;
+                share.responses.device_ps += interval.response_ps;
                 self.series.add_interval(&interval);
             }
         }
@@ -276,7 +278,7 @@ impl Input<'_> {
             batch.pages.push(Pages { element: place.element, count: request.pages });
             for _ in 0..request.pages {
                 batch.writes[place.element as usize].push(PageWrite {
-                    at_ps: transfer.end_ps,
+                    received_ps: transfer.end_ps,
                     local: place.local,
                     request: number,
                 });

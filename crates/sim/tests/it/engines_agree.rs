@@ -89,22 +89,8 @@ fn same(
 
 /// Both engines have the same results.
 fn engines_agree(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> Result<(), TestCaseError> {
-    let mut said = load;
-    let is_whole = same(spec, policy, options, [&mut said, &mut Unsaid(load)], &OneThread)?;
-    prop_assert!(is_whole);
-    Ok(())
-}
-
-/// One thread and several have the same results.
-fn threads_agree(
-    spec: &Spec,
-    load: &[Request],
-    policy: &str,
-    options: &RunOptions,
-    threads: usize,
-) -> Result<(), TestCaseError> {
-    let (mut several, mut one) = (load, load);
-    prop_assert!(same(spec, policy, options, [&mut several, &mut one], &Threads(threads))?);
+    let (mut said, mut unsaid) = (load, Unsaid(load));
+    prop_assert!(same(spec, policy, options, [&mut said, &mut unsaid], &OneThread)?);
     Ok(())
 }
 
@@ -163,7 +149,9 @@ properties! {
         max_outstanding in prop_oneof![Just(1_000_000_usize), 1_usize..300], threads in 2_usize..5,
     ) {
         let options = RunOptions { issue_mode, max_outstanding, ..plain() };
-        threads_agree(&spec, &load.requests(&spec), POLICIES[policy], &options, threads)?;
+        let load = load.requests(&spec);
+        let (mut several, mut one) = (&load[..], &load[..]);
+        prop_assert!(same(&spec, POLICIES[policy], &options, [&mut several, &mut one], &Threads(threads))?);
     }
 }
 
@@ -188,8 +176,9 @@ fn writes_that_wait_for_a_window_and_then_read_are_tried_without_events() {
 #[test]
 fn long_loads_are_the_same_by_several_threads() {
     let spec = loads::reference(48);
-    let load = Load::new(5, 200_000, 40_000, 3, 2);
-    threads_agree(&spec, &load.requests(&spec), "none", &plain(), 2).expect("the same");
+    let load = Load::new(5, 200_000, 40_000, 3, 2).requests(&spec);
+    let (mut several, mut one) = (&load[..], &load[..]);
+    assert!(same(&spec, "none", &plain(), [&mut several, &mut one], &Threads(2)).expect("the same"));
 }
 
 #[test]
