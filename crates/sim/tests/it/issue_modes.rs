@@ -177,19 +177,6 @@ fn naive(load: &[Request], scheduler: Scheduler) -> u64 {
     sum
 }
 
-#[test]
-fn c_look_goes_up_and_begins_again_below() {
-    // The first is served at once; of those that come meanwhile the next above 50, then again from
-    // below: 60, 70, 10, 40. Their lengths tell the order.
-    let load = [(0, 50, 1), (1_000, 40, 2), (1_000, 70, 3), (1_000, 10, 4), (1_000, 60, 5)]
-        .map(|(at_ns, page, pages)| write(at_ns, page, pages));
-    for (scheduler, order) in [(Scheduler::Clook, [1, 5, 3, 4, 2]), (Scheduler::Fcfs, [1, 2, 3, 4, 5])] {
-        let ends = order.iter().enumerate().map(|(place, pages)| (5 - place as u64) * pages * ALONE);
-        let run = one_at_a_time(&long_blocks(), &load, scheduler);
-        assert_eq!(run.writes.response_ps, u128::from(ends.sum::<u64>() - 4 * 1_000_000));
-    }
-}
-
 properties! {
     #[test]
     fn the_queue_is_a_list_that_is_searched(seed: u64, requests in 1_u32..60, gap_us in 0_u32..500) {
