@@ -15,6 +15,11 @@ pub trait Source {
     fn only_writes(&self) -> bool {
         false
     }
+
+    /// Whether the caller will read it again where a simulation that takes it for writes fails with `NeedsEvents`.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
 }
 
 /// Requests that are in memory.

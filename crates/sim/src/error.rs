@@ -38,6 +38,10 @@ pub enum Error {
     /// The caller did not want it to go on.
     #[error("stopped")]
     Stopped,
+    /// The run has to be repeated, by events: its source, which said that it can be repeated, is not one of writes alone,
+    /// or the order of two of them is not known.
+    #[error("the run needs events")]
+    NeedsEvents,
     /// A request that the drive cannot take.
     #[error("request {number} (counted from 1), {what}: {wanted}")]
     Request {

@@ -221,13 +221,9 @@ pub fn simulate_from(
         }
         Start::State(input) => {
             let saved = take::<StateHead>(input)?.check(setup, false)?;
-            let buffer = settled.buffer.take();
-            if saved.buffer == NO_BUFFER {
-                settled = engine::settle(&mut drive, None, input)?;
-                settled.buffer = buffer;
-            } else {
-                settled = engine::settle(&mut drive, buffer, input)?;
-            }
+            let new_buffer = settled.buffer.take_if(|_| saved.buffer == NO_BUFFER);
+            settled = engine::settle(&mut drive, settled.buffer, input)?;
+            settled.buffer = new_buffer.or(settled.buffer);
             (saved.preconditioned, counters(&drive))
         }
         Start::Resumed(input) => {

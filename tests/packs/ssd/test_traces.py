@@ -245,6 +245,27 @@ def test_a_simulation_and_a_conversion_are_the_same_from_the_cache(trace: Path, 
     assert (tmp_path / "plain.csv").read_bytes() == (tmp_path / "kept.csv").read_bytes()
 
 
+@pytest.mark.parametrize("last", ["W", "R"])
+@pytest.mark.parametrize("window", [None, 20])
+def test_a_simulation_is_the_same_by_events_without_them_and_from_the_cache(
+    tmp_path: Path, folder: Path, last: str, window: int | None
+) -> None:
+    traces.make(tmp_path / "writes.spc", requests=LINES, arrivals="poisson:20000", range="64MiB", seed=7)
+    text = (tmp_path / "writes.spc").read_text() + f"0,0,4096,{last},10000.5\n"
+    (tmp_path / "trace.spc").write_text(text)
+    os.mkfifo(tmp_path / "pipe")
+    threading.Thread(target=(tmp_path / "pipe").write_text, args=(text,), daemon=True).start()
+    sources = [(tmp_path / "pipe", False), *[(tmp_path / "trace.spc", use) for use in (False, True, True)]]
+    runs = [
+        ioassay.simulate(path, format="spc", cache=use, drive=DRIVE, window=window, driver="fcfs")
+        for path, use in sources
+    ]
+    assert runs[-1].raw["cache"]["read"]
+    for other in runs[1:]:
+        assert {**other.summary, "wall_s": 0} == {**runs[0].summary, "wall_s": 0}
+        assert other.series.equals(runs[0].series) and other.elements.equals(runs[0].elements)
+
+
 def test_changed_content_of_the_same_size_and_times_is_another_trace(trace: Path, folder: Path) -> None:
     before, _ = seen(trace)
     change_size_of_the_last(trace)

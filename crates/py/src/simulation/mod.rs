@@ -34,6 +34,18 @@ struct Stoppable<'a> {
     progress: &'a mut Progress,
     batches: u32,
     stopped: Option<PyErr>,
+    attempt: Attempt,
+}
+
+/// How a simulation may take its source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// As what it says it is.
+    Only,
+    /// For writes: where that fails, it is repeated by events.
+    First,
+    /// For anything.
+    Second,
 }
 
 enum Input {
@@ -63,8 +75,8 @@ impl Input {
 }
 
 impl<'a> Stoppable<'a> {
-    fn new(opened: &'a mut traces::Opened) -> Self {
-        Self { source: Input::of(opened), progress: &mut opened.progress, batches: 0, stopped: None }
+    fn new(opened: &'a mut traces::Opened, attempt: Attempt) -> Self {
+        Self { source: Input::of(opened), progress: &mut opened.progress, batches: 0, stopped: None, attempt }
     }
 
     /// What stopped it.
@@ -90,10 +102,15 @@ impl Source for Stoppable<'_> {
     }
 
     fn only_writes(&self) -> bool {
-        match &self.source {
-            Input::Read(source) => source.only_writes(),
-            Input::Made(source) => source.only_writes(),
-        }
+        let source: &dyn Source = match &self.source {
+            Input::Read(source) => source,
+            Input::Made(source) => source,
+        };
+        self.attempt != Attempt::Second && source.only_writes()
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.attempt == Attempt::First
     }
 }
 
@@ -108,35 +125,47 @@ pub fn simulate<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
     let run = setup::of(setup)?;
-    let (simulation, opened, wall_s, interrupted) = py.detach(|| -> PyResult<_> {
-        let begin = Instant::now();
-        let mut opened = traces::open(&spec)?;
-        let mut stoppable = Stoppable::new(&mut opened);
-        let mut interruption = None;
-        let mut proceed = || match Python::attach(|py| py.check_signals()) {
-            Ok(()) => true,
-            Err(error) => {
-                interruption = Some(error);
-                false
-            }
-        };
-        let simulated = simulate_run(&mut stoppable, &run, &Threads(threads.max(1)), &mut proceed);
-        let stopped = stoppable.stopped.or(stoppable.source.stopped());
-        let interrupted = stopped.is_some();
-        let has_issued = |simulation: &sim::Simulation| simulation.tally.issued > 0;
-        let keeps = run.partial && simulated.as_ref().is_ok_and(has_issued);
-        if let Some(error) = stopped.filter(|_| !keeps).or(interruption) {
-            return Err(error);
-        }
-        let simulation = simulated.map_err(|error| error.raised(&opened))?;
-        let wall_s = begin.elapsed().as_secs_f64();
-        Ok((simulation, opened, wall_s, interrupted))
-    })?;
+    let begins_anew = run.state.is_none() && run.save.is_none() && run.setup.preconditioning.is_none();
+    let attempt = if begins_anew && spec.is_repeatable() { Attempt::First } else { Attempt::Only };
+    let begin = Instant::now();
+    let (simulation, opened, interrupted) = py.detach(|| attempted(attempt, &spec, &run, threads))?;
+    let wall_s = begin.elapsed().as_secs_f64();
     let results = finished(py, simulation, &opened, wall_s)?;
     // An interruption while the state was written is one as well: raised in Python, it would lose the results.
     let interrupted = interrupted || (run.partial && py.check_signals().is_err());
     results.set_item("interrupted", interrupted)?;
     Ok(results)
+}
+
+/// A simulation, its source, and whether the user has stopped it.
+fn attempted(
+    attempt: Attempt,
+    spec: &SourceSpec,
+    run: &setup::Run,
+    threads: usize,
+) -> PyResult<(sim::Simulation, traces::Opened, bool)> {
+    let mut opened = traces::open(spec)?;
+    let mut stoppable = Stoppable::new(&mut opened, attempt);
+    let mut interruption = None;
+    let mut proceed = || match Python::attach(|py| py.check_signals()) {
+        Ok(()) => true,
+        Err(error) => {
+            interruption = Some(error);
+            false
+        }
+    };
+    let simulated = simulate_run(&mut stoppable, run, &Threads(threads.max(1)), &mut proceed);
+    let stopped = stoppable.stopped.or(stoppable.source.stopped());
+    let interrupted = stopped.is_some();
+    let has_issued = |simulation: &sim::Simulation| simulation.tally.issued > 0;
+    let keeps = run.partial && simulated.as_ref().is_ok_and(has_issued);
+    if let Some(error) = stopped.filter(|_| !keeps).or(interruption) {
+        return Err(error);
+    }
+    match simulated {
+        Err(RunError::Simulation(sim::Error::NeedsEvents)) => attempted(Attempt::Second, spec, run, threads),
+        simulated => Ok((simulated.map_err(|error| error.raised(&opened))?, opened, interrupted)),
+    }
 }
 
 /// Why a simulation has no results.
@@ -215,7 +244,7 @@ pub fn offline_optimum(py: Python<'_>, source: &Bound<'_, PyDict>, setup: &Bound
     let slots = setup.buffer.as_ref().map(|buffer| buffer.settings.capacity_pages);
     py.detach(|| -> PyResult<_> {
         let mut opened = traces::open(&spec)?;
-        let mut stoppable = Stoppable::new(&mut opened);
+        let mut stoppable = Stoppable::new(&mut opened, Attempt::Only);
         let (drive, unaligned) = (&setup.drive, setup.run.unaligned);
         let bound = sim::engine::write_bound(&mut stoppable, drive, slots.unwrap_or(0), unaligned);
         stoppable.check()?;

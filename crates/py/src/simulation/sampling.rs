@@ -5,7 +5,7 @@ use ioassay_sim::sampling::{SampledBuffer, SampledHits};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::{Stoppable, failure, of_trace, setup};
+use super::{Attempt, Stoppable, failure, of_trace, setup};
 use crate::errors::{Failure, exception, pythonized};
 use crate::traces::{self, SourceSpec};
 
@@ -27,7 +27,7 @@ pub fn sampled_hits<'py>(
         .collect::<PyResult<_>>()?;
     let (opened, hits) = py.detach(|| -> PyResult<_> {
         let mut opened = traces::open(&spec)?;
-        let mut source = Stoppable::new(&mut opened);
+        let mut source = Stoppable::new(&mut opened, Attempt::Only);
         let taken = take_all(&mut source, &mut buffers);
         source.check()?;
         taken.map_err(|error| failure(error, &opened))?;

@@ -48,6 +48,14 @@ pub(super) struct TraceFile {
 }
 
 impl SourceSpec {
+    /// Whether it gives the same requests each time: a pipe does not.
+    pub fn is_repeatable(&self) -> bool {
+        match &self.origin {
+            Origin::File(file) => file.path.as_ref().is_some_and(|path| path.is_file()),
+            Origin::Made(_) | Origin::Recorded { .. } => true,
+        }
+    }
+
     /// From its dictionary.
     pub fn from_dict(dictionary: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut fields = Fields::of("trace", dictionary)?;

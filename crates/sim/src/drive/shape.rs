@@ -4,7 +4,7 @@
 //! blocks of a plane lie side by side, and physical pages block by block.
 
 use super::spec::Spec;
-use crate::divide::{Divisor, prepared};
+use crate::divide::Divisor;
 use crate::policy::Page;
 
 /// The location of a logical page: its element, and its number there.
@@ -65,11 +65,11 @@ impl Shape {
             data_pages: spec.data_pages(),
             local_pages: spec.pages_per_element(),
             low: spec.low_blocks(),
-            placement: Placement { by_elements: prepared(spec.elements) },
-            by_data_pages: prepared(spec.data_pages()),
-            by_planes: prepared(spec.planes),
-            by_rows: prepared(spec.blocks_per_plane),
-            by_pages_per_block: prepared(spec.pages_per_block),
+            placement: Placement { by_elements: Divisor::new(spec.elements) },
+            by_data_pages: Divisor::new(spec.data_pages()),
+            by_planes: Divisor::new(spec.planes),
+            by_rows: Divisor::new(spec.blocks_per_plane),
+            by_pages_per_block: Divisor::new(spec.pages_per_block),
             spec: spec.clone(),
         }
     }

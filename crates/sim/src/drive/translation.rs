@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use super::controller::{Controller, Folding};
 use super::element::Element;
 use super::spec::{GcPolicy, Spec};
-use crate::divide::{Divisor, prepared};
+use crate::divide::Divisor;
 use crate::policy::Page;
 
 /// In the map: the page was discarded.
@@ -181,7 +181,7 @@ impl Translation {
                 superblocks: controller.slc_superblocks(spec),
                 unit_pages: controller.slc_unit_pages(spec),
                 rows: controller.slc_rows(spec),
-                by_unit: prepared(controller.slc_unit_pages(spec)),
+                by_unit: Divisor::new(controller.slc_unit_pages(spec)),
                 dynamic: controller.slc.dynamic,
                 folding: controller.slc.folding,
             }),
@@ -201,12 +201,12 @@ impl Translation {
             endurance: spec.endurance,
             gc_policy: spec.gc_policy,
             elements: spec.elements,
-            by_unit: prepared(unit_pages),
-            by_elements: prepared(spec.elements),
-            by_span: prepared(span),
-            by_rows: prepared(rows),
-            by_superblock: prepared(superblock_pages),
-            by_flash_page: prepared(controller.flash_page_pages(spec)),
+            by_unit: Divisor::new(unit_pages),
+            by_elements: Divisor::new(spec.elements),
+            by_span: Divisor::new(span),
+            by_rows: Divisor::new(rows),
+            by_superblock: Divisor::new(superblock_pages),
+            by_flash_page: Divisor::new(controller.flash_page_pages(spec)),
         };
         layer.fill();
         layer

@@ -1,12 +1,10 @@
 //! Completes the requests of a write stream, and counts their response times.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::tally::Responses;
-use super::workers::Workers;
+use super::time_series::{Interval, row_of};
 use super::write_batch::Pending;
 
-#[derive(Clone, Copy)]
+#[derive(Default, Clone, Copy)]
 pub(super) struct Transfer {
     pub start_ps: u64,
     pub end_ps: u64,
@@ -59,33 +57,6 @@ impl Transfers {
 /// Transfers among which the one in progress mostly is.
 const NEAR: usize = 64;
 
-/// Completions between the first issue in one row of the time series and that in the next.
-#[derive(Default)]
-pub(super) struct Interval {
-    pub begin_ps: u64,
-    end_ps: u64,
-    pub completed: u64,
-    pub response_ps: u128,
-    sectors: u64,
-}
-
-impl Interval {
-    /// The interval, of those that begin at `begins_ps`, after whose beginning a request is done.
-    fn of(begins_ps: &[u64], done_ps: u64) -> Self {
-        let next = begins_ps.partition_point(|&begin_ps| begin_ps < done_ps);
-        Self {
-            begin_ps: begins_ps[next.max(1) - 1],
-            end_ps: begins_ps.get(next).copied().unwrap_or(u64::MAX),
-            ..Self::default()
-        }
-    }
-
-    #[inline]
-    fn holds(&self, done_ps: u64) -> bool {
-        self.begin_ps < done_ps && done_ps <= self.end_ps
-    }
-}
-
 /// Completions that were counted by one worker at a time.
 #[derive(Default)]
 pub(super) struct Share {
@@ -96,53 +67,27 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Counts the requests that are done by `until_ps`.
-    fn count(&mut self, pending: &[Pending], until_ps: u64, transfers: &Transfers, begins_ps: &[u64]) {
-        let mut interval = Interval::of(begins_ps, until_ps);
+    /// Counts the requests that are done by `until_ps`, in rows of `row_ps`.
+    pub fn count(&mut self, pending: &[Pending], until_ps: u64, transfers: &Transfers, row_ps: u64) {
+        let mut interval = Interval::default();
         let mut last_ps = self.last_ps;
         for request in pending {
-            let done_ps = request.done_ps;
-            if done_ps > until_ps {
+            if request.done_ps > until_ps {
                 continue;
             }
-            if !interval.holds(done_ps) {
-                self.add(interval);
-                interval = Interval::of(begins_ps, done_ps);
-            }
             let at_ps = transfers.completion_ps(request);
+            if !interval.row.contains(&at_ps) {
+                self.intervals.push(interval);
+                interval = Interval { row: row_of(at_ps, row_ps), ..Interval::default() };
+            }
             last_ps = last_ps.max(at_ps);
             let response_ps = at_ps - request.issued_ps;
             interval.completed += 1;
             interval.response_ps += u128::from(response_ps);
-            interval.sectors += u64::from(request.sectors);
+            self.responses.sectors += u64::from(request.sectors);
             self.responses.record_response(response_ps);
         }
-        self.add(interval);
+        self.intervals.push(interval);
         self.last_ps = last_ps;
     }
-
-    fn add(&mut self, interval: Interval) {
-        self.responses.response_ps += interval.response_ps;
-        self.responses.device_ps += interval.response_ps;
-        self.responses.sectors += interval.sectors;
-        self.intervals.push(interval);
-    }
-}
-
-/// Counts the requests that are done by `until_ps`, shared by the workers.
-pub(super) fn count(
-    shares: &[Mutex<Share>],
-    pending: &[Pending],
-    until_ps: u64,
-    transfers: &Transfers,
-    begins_ps: &[u64],
-    workers: &dyn Workers,
-) {
-    let size = pending.len().div_ceil(shares.len()).max(1);
-    let chunks: Vec<&[Pending]> = pending.chunks(size).collect();
-    let count = |number: usize| {
-        let mut share = shares[number].lock().unwrap_or_else(PoisonError::into_inner);
-        share.count(chunks[number], until_ps, transfers, begins_ps);
-    };
-    workers.share(chunks.len(), &count, &mut || ());
 }

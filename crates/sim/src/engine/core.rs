@@ -92,7 +92,7 @@ impl<W: World> Core<W> {
         if at_ps >= self.series.row_end_ps {
             check_time(at_ps)?;
             let counters = self.take_counters();
-            self.series.advance(at_ps, self.requests.len() as u64, counters);
+            self.series.advance(at_ps, counters);
         }
         Ok(())
     }
@@ -193,13 +193,9 @@ impl<W: World> Core<W> {
     /// The results of the run, at the end of which the drive's own buffer has `buffered_pages`.
     pub fn finish(&mut self, buffered_pages: u64) -> (Tally, TimeSeries) {
         let counters = self.take_counters();
-        let outstanding = self.requests.len() as u64;
-        self.series.close(outstanding, counters);
-        self.tally.busy_ps = self.series.busy_ps();
-        self.tally.record_recent();
-        self.tally.unfinished = outstanding;
-        self.tally.buffered_at_end = self.arrivals.held_pages() + buffered_pages;
-        (std::mem::take(&mut self.tally), std::mem::take(&mut self.series))
+        self.series.close(counters);
+        let (tally, series) = (std::mem::take(&mut self.tally), std::mem::take(&mut self.series));
+        series.finish(tally, self.requests.len(), self.arrivals.held_pages() + buffered_pages)
     }
 }
 

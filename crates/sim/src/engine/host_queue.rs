@@ -46,10 +46,16 @@ impl HostQueue {
         }
     }
 
+    /// Whether a request that is issued now has to wait.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.in_drive >= self.window
+    }
+
     /// A request is issued; whether it may go to the drive at once.
     #[inline]
     pub fn issue(&mut self, id: u32, sector: u64) -> bool {
-        if self.in_drive < self.window {
+        if !self.is_full() {
             // Whenever the drive has a place, the queue is empty.
             self.in_drive += 1;
             self.last_sector = sector;

@@ -10,7 +10,6 @@ mod channel;
 mod completions;
 mod controller;
 mod core;
-mod element_queues;
 mod elements;
 mod event_log;
 mod event_loop;
@@ -26,6 +25,7 @@ mod workers;
 mod write_batch;
 mod write_behind;
 mod write_bound;
+mod write_steps;
 mod write_stream;
 
 pub use event_log::Event;

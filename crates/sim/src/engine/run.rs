@@ -25,6 +25,7 @@ use super::tally::Tally;
 use super::time_series::TimeSeries;
 use super::timers::NEVER;
 use super::workers::{OneThread, Workers};
+use super::write_steps::WriteSteps;
 use super::write_stream::WriteStream;
 use super::{BufferMode, End, RunOptions, WriteBuffer};
 use crate::Error;
@@ -41,7 +42,8 @@ pub fn run(
     run_with(drive, source, buffer, options, &OneThread)
 }
 
-/// As [`run`], with the same results, by several threads where elements do not depend on each other.
+/// As [`run`], with the same results, by several threads where elements do not depend on each other. Of a source that is
+/// repeatable it may fail with [`Error::NeedsEvents`], and has then changed the drive.
 pub fn run_with(
     drive: &mut Drive,
     source: &mut dyn Source,
@@ -53,8 +55,12 @@ pub fn run_with(
         return run_between(drive, source, Settled::from(buffer), options, None, None);
     }
     options.check()?;
+    let is_repeatable = source.is_repeatable();
     let (lookahead, _) = load_of(drive.spec(), source, buffer, options);
-    WriteStream::new(drive, lookahead, options, workers).run()
+    if options.window.is_some() {
+        return WriteSteps::new(drive, lookahead, options).run();
+    }
+    WriteStream::new(drive, lookahead, options, workers, is_repeatable).run()
 }
 
 /// The state of a drive between two runs, besides its tables.
@@ -219,13 +225,15 @@ fn load_of<'a>(
     (Lookahead::new(input, options, reshape, watches_elements), inline)
 }
 
-/// Whether there are only writes, which wait for nothing but the drive, in their own order, and all of which complete:
-/// then [`WriteStream`] gives the engine's results. Pages that take no time complete at the time of other events, and
-/// only an engine orders those.
+/// Whether there are only writes, as far as is known, and all of which complete: then [`WriteStream`] gives the engine's
+/// results if they wait for nothing but the drive, in their own order, and [`WriteSteps`] if they also wait in the host's
+/// queue. Pages that take no time complete at the time of other events, and only an engine orders those.
 fn is_write_stream(spec: &Spec, source: &dyn Source, buffer: Option<&WriteBuffer>, options: &RunOptions) -> bool {
-    source.only_writes()
-        && buffer.is_none_or(|buffer| buffer.mode == BufferMode::Reshape && !(buffer.pad_reads && buffer.policy.pads()))
-        && options.window.is_none()
+    (source.is_repeatable() || (source.only_writes() && options.window.is_none()))
+        && buffer.is_none_or(|buffer| {
+            let policy = &buffer.policy;
+            buffer.mode == BufferMode::Reshape && !(buffer.pad_reads && policy.pads()) && !policy.watches_elements()
+        })
         && options.end == End::Drained
         && spec.mean_write_ps() > 0
         && !matches!(options.issue_mode, IssueMode::ClosedLoop(_))

@@ -1,5 +1,8 @@
 //! Time series of a run of unknown length: when all rows are used, each two are merged into one of twice the width.
 
+use std::ops::Range;
+
+use super::tally::Tally;
 use crate::drive::Counters;
 
 /// One row: what happened in an interval of time.
@@ -21,12 +24,28 @@ impl TimeSlice {
         self.issued += later.issued;
         self.completed += later.completed;
         self.response_ps += later.response_ps;
-        self.outstanding = later.outstanding;
         self.counters = self.counters.plus(later.counters);
         for (mine, theirs) in self.busy_ps.iter_mut().zip(&later.busy_ps) {
             *mine += theirs;
         }
     }
+}
+
+/// The work that an element starts in a row of the time series.
+pub(super) struct Work {
+    /// When the row begins.
+    pub begin_ps: u64,
+    pub busy_ps: u64,
+    pub counters: Counters,
+}
+
+/// What happened to requests in a row of the time series.
+#[derive(Default)]
+pub(super) struct Interval {
+    pub row: Range<u64>,
+    pub issued: u64,
+    pub completed: u64,
+    pub response_ps: u128,
 }
 
 /// Rows of one width, from time 0 on.
@@ -39,6 +58,12 @@ pub struct TimeSeries {
     elements: usize,
     /// When the current row ends.
     pub(super) row_end_ps: u64,
+}
+
+/// From when to when the row of a time lasts.
+pub(super) fn row_of(at_ps: u64, width_ps: u64) -> Range<u64> {
+    let begin_ps = at_ps - at_ps % width_ps;
+    begin_ps..begin_ps.saturating_add(width_ps)
 }
 
 /// Initial width of the rows: 0.1 ms.
@@ -67,32 +92,62 @@ impl TimeSeries {
         &mut self.rows[last]
     }
 
-    /// The row of a time that has passed.
+    /// The row of a time, which is the current one where the time is beyond that.
     pub(super) fn row_at(&mut self, at_ps: u64) -> &mut TimeSlice {
+        if at_ps >= self.row_end_ps {
+            self.advance(at_ps, Counters::default());
+        }
         let row = (at_ps / self.width_ps) as usize;
         &mut self.rows[row]
     }
 
-    /// Sets the requests outstanding at the end of each row, from those issued and completed.
-    pub(super) fn count_outstanding(&mut self) {
+    /// Adds work that an element started in a row.
+    pub(super) fn add_work(&mut self, work: &Work, element: usize) {
+        let row = self.row_at(work.begin_ps);
+        row.busy_ps[element] += work.busy_ps;
+        row.counters = row.counters.plus(work.counters);
+    }
+
+    /// Adds what happened to requests in a row. Rows may have been merged since it began, but never cut.
+    pub(super) fn add_interval(&mut self, interval: &Interval) {
+        let row = self.row_at(interval.row.start);
+        row.issued += interval.issued;
+        row.completed += interval.completed;
+        row.response_ps += interval.response_ps;
+    }
+
+    /// Begins the interval of `at_ps`, if that is another one, and adds the one before.
+    #[inline]
+    pub(super) fn enter(&mut self, interval: &mut Interval, at_ps: u64) {
+        if !interval.row.contains(&at_ps) {
+            self.add_interval(interval);
+            *interval = Interval { row: row_of(at_ps, self.width_ps), ..Interval::default() };
+        }
+    }
+
+    /// The results of a run, at the end of which so many requests are not complete and a buffer holds so many pages.
+    pub(super) fn finish(mut self, mut tally: Tally, unfinished: usize, buffered_pages: u64) -> (Tally, Self) {
         let mut outstanding = 0;
         for row in &mut self.rows {
             outstanding = outstanding + row.issued - row.completed;
             row.outstanding = outstanding;
         }
+        tally.busy_ps = self.busy_ps();
+        tally.record_recent();
+        tally.unfinished = unfinished as u64;
+        tally.buffered_at_end = buffered_pages;
+        (tally, self)
     }
 
     /// Closes the current row, and goes on to the one that holds `now_ps`.
     #[cold]
-    pub(super) fn advance(&mut self, now_ps: u64, outstanding: u64, counters: Counters) {
-        self.close(outstanding, counters);
+    pub(super) fn advance(&mut self, now_ps: u64, counters: Counters) {
+        self.close(counters);
         while now_ps / self.width_ps >= self.max_rows as u64 {
             self.merge_pairs();
         }
         while self.rows.len() as u64 <= now_ps / self.width_ps {
-            let mut empty = self.empty();
-            empty.outstanding = outstanding;
-            self.rows.push(empty);
+            self.rows.push(self.empty());
         }
         self.row_end_ps = (self.rows.len() as u64).saturating_mul(self.width_ps);
     }
@@ -120,9 +175,9 @@ impl TimeSeries {
         sums
     }
 
-    pub(super) fn close(&mut self, outstanding: u64, counters: Counters) {
+    /// What the drive counted in the current row.
+    pub(super) fn close(&mut self, counters: Counters) {
         let row = self.current_row();
-        row.outstanding = outstanding;
         row.counters = row.counters.plus(counters);
     }
 }

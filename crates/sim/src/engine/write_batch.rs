@@ -1,7 +1,9 @@
 //! A batch of write requests: each element writes its pages of the batch, whatever the others do.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use super::time_series::{Work, row_of};
 use super::workers::Workers;
 use crate::drive::{Counters, Drive, ElementPart};
 
@@ -34,20 +36,6 @@ pub(super) struct Pages {
     pub count: u32,
 }
 
-/// Requests of a batch that are issued in the same row of the time series.
-pub(super) struct Segment {
-    /// When the row began for the stream: at its first issue.
-    pub begin_ps: u64,
-    /// Number of the request after the last.
-    pub end: usize,
-}
-
-/// The work of an element for a segment.
-pub(super) struct Work {
-    pub busy_ps: u64,
-    pub counters: Counters,
-}
-
 #[derive(Default)]
 pub(super) struct Batch {
     pub pending: Vec<Pending>,
@@ -56,9 +44,8 @@ pub(super) struct Batch {
     /// For each element its page writes, in order, and when each is done.
     pub writes: Vec<Vec<PageWrite>>,
     done_ps: Vec<Vec<u64>>,
-    /// For each element its work for each segment.
+    /// For each element its work, row by row.
     pub work: Vec<Vec<Work>>,
-    pub segments: Vec<Segment>,
     /// How many of its writes each element has been asked for.
     served: Vec<usize>,
 }
@@ -90,19 +77,18 @@ impl Batch {
         self.served.fill(0);
         self.pending.clear();
         self.pages.clear();
-        self.segments.clear();
     }
 
     /// Elements write their pages, shared by the workers, while the caller's thread first does `meanwhile`; the error is
-    /// the element that found no free block first.
+    /// the element that found no free block first. The series' rows are `row_ps` wide.
     pub fn serve(
         &mut self,
         drive: &mut Drive,
         free_at_ps: &mut [u64],
         workers: &dyn Workers,
+        row_ps: u64,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), u32> {
-        let segments = &self.segments;
         let queues = self.writes.iter().zip(&mut self.done_ps);
         let queues = queues.zip(&mut self.work).zip(free_at_ps);
         let lanes: Vec<Mutex<Lane<'_>>> = drive
@@ -115,7 +101,7 @@ impl Batch {
         let failed = Mutex::new(Vec::new());
         let serve = |element: usize| {
             let mut lane = lanes[element].lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(request) = lane.serve(segments) {
+            if let Err(request) = lane.serve(row_ps) {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 failed.push((request, element as u32));
             }
@@ -142,39 +128,53 @@ impl Batch {
 
 impl Lane<'_> {
     /// Writes the pages, one after the other; the error is the request that finds no free block.
-    fn serve(&mut self, segments: &[Segment]) -> Result<(), u32> {
-        let mut later = self.writes;
-        for segment in segments {
-            let before = self.part.counters();
-            let own = later.partition_point(|write| (write.request as usize) < segment.end);
-            let (now, rest) = later.split_at(own);
-            later = rest;
-            let mut busy_ps = 0;
-            for chunk in now.chunks(PREFETCHED) {
-                if chunk.len() > 1 {
-                    self.part.prefetch(chunk.iter().map(|write| write.local));
-                }
-                busy_ps += self.serve_chunk(chunk)?;
+    fn serve(&mut self, row_ps: u64) -> Result<(), u32> {
+        let mut work = RowWork::new(self.part.counters());
+        let mut free_ps = *self.free_at_ps;
+        for chunk in self.writes.chunks(PREFETCHED) {
+            if chunk.len() > 1 {
+                self.part.prefetch(chunk.iter().map(|write| write.local));
             }
-            self.work.push(Work { busy_ps, counters: self.part.counters().since(before) });
+            for write in chunk {
+                let start_ps = write.received_ps.max(free_ps);
+                if work.ends_by(start_ps) {
+                    self.work.push(work.end(row_of(start_ps, row_ps), self.part.counters()));
+                }
+                let spent_ps = self.part.collect_and_write(write.local).ok_or(write.request)?;
+                free_ps = start_ps.saturating_add(spent_ps);
+                work.busy_ps = work.busy_ps.saturating_add(spent_ps);
+                self.done_ps.push(free_ps);
+            }
         }
+        self.work.push(work.end(0..0, self.part.counters()));
+        *self.free_at_ps = free_ps;
         Ok(())
     }
+}
 
-    /// Returns the time it takes.
+/// What an element does in one row of the time series.
+pub(super) struct RowWork {
+    row: Range<u64>,
+    pub busy_ps: u64,
+    /// Its counters at the beginning of the row.
+    before: Counters,
+}
+
+impl RowWork {
+    pub fn new(before: Counters) -> Self {
+        Self { row: 0..0, busy_ps: 0, before }
+    }
+
     #[inline]
-    fn serve_chunk(&mut self, writes: &[PageWrite]) -> Result<u64, u32> {
-        let mut busy_ps = 0_u64;
-        let mut free_ps = *self.free_at_ps;
-        for write in writes {
-            let written = self.part.collect_and_write(write.local);
-            let spent_ps = written.ok_or(write.request)?;
-            free_ps = write.received_ps.max(free_ps).saturating_add(spent_ps);
-            busy_ps = busy_ps.saturating_add(spent_ps);
-            self.done_ps.push(free_ps);
-        }
-        *self.free_at_ps = free_ps;
-        Ok(busy_ps)
+    pub fn ends_by(&self, start_ps: u64) -> bool {
+        start_ps >= self.row.end
+    }
+
+    /// Ends the row, and begins another one.
+    pub fn end(&mut self, next: Range<u64>, counters: Counters) -> Work {
+        let row = std::mem::replace(&mut self.row, next);
+        let before = std::mem::replace(&mut self.before, counters);
+        Work { begin_ps: row.start, busy_ps: std::mem::take(&mut self.busy_ps), counters: counters.since(before) }
     }
 }
 

@@ -9,18 +9,20 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::completions::{self, Share, Transfer, Transfers};
-use super::element_queues::ElementQueues;
+use ioassay_block::Kind;
+
+use super::completions::{Share, Transfer, Transfers};
 use super::load::arrivals::Arrivals;
 use super::load::lookahead::Lookahead;
 use super::load::requests::DriveRequest;
 use super::tally::Tally;
+use super::time_series::row_of;
 use super::timers::after;
 use super::workers::Workers;
-use super::write_batch::{Batch, PageWrite, Pages, Pending, Segment};
+use super::write_batch::{Batch, PageWrite, Pages, Pending};
 use super::{RunOptions, TimeSeries};
 use crate::Error;
-use crate::drive::{Counters, Drive, Placement};
+use crate::drive::{Drive, Placement};
 use crate::error::check_time;
 use crate::policy::DriveState;
 
@@ -28,10 +30,10 @@ pub(super) struct WriteStream<'a> {
     drive: &'a mut Drive,
     workers: &'a dyn Workers,
     options: &'a RunOptions,
+    /// Whether the run can be repeated by events.
+    is_repeatable: bool,
     input: Input<'a>,
     series: TimeSeries,
-    /// When the rows of the series began: each at its first issue.
-    begins_ps: Vec<u64>,
     /// When each element finishes its queue.
     free_at_ps: Vec<u64>,
     /// Requests that are not complete.
@@ -60,6 +62,7 @@ impl<'a> WriteStream<'a> {
         lookahead: Lookahead<'a>,
         options: &'a RunOptions,
         workers: &'a dyn Workers,
+        is_repeatable: bool,
     ) -> Self {
         let elements = drive.spec().elements;
         let shares = match workers.count() {
@@ -81,8 +84,8 @@ impl<'a> WriteStream<'a> {
             drive,
             workers,
             options,
+            is_repeatable,
             series: TimeSeries::new(options.series_rows, elements as usize),
-            begins_ps: vec![0],
             free_at_ps: vec![0; elements as usize],
             pending: Vec::new(),
             left: 0,
@@ -91,16 +94,15 @@ impl<'a> WriteStream<'a> {
         }
     }
 
-    pub fn run(self) -> Result<(Tally, TimeSeries), Error> {
-        if self.input.lookahead.watches_elements() { self.run_in_steps() } else { self.run_in_batches() }
-    }
-
-    fn run_in_batches(mut self) -> Result<(Tally, TimeSeries), Error> {
+    pub fn run(mut self) -> Result<(Tally, TimeSeries), Error> {
         let elements = self.free_at_ps.len();
         let (mut batch, mut next) = (Batch::new(elements), Batch::new(elements));
         let mut more = self.prepare(&mut batch);
         loop {
-            self.cut(&mut batch);
+            if let Some(last) = batch.pending.last() {
+                // So that rows are as wide as they will be, or nearly so.
+                self.series.row_at(last.issued_ps);
+            }
             let is_shared = self.workers.count() > 1 && more.as_ref().is_ok_and(|&more| more);
             let prepared = self.serve_batch(&mut batch, is_shared.then_some(&mut next))?;
             self.free_at_ps.iter().try_for_each(|&at_ps| check_time(at_ps))?;
@@ -109,82 +111,16 @@ impl<'a> WriteStream<'a> {
                 break;
             }
             if self.gives_up(next.pending.first()) {
+                // By events, no work was begun after that.
+                if self.is_repeatable {
+                    return Err(Error::NeedsEvents);
+                }
                 break;
             }
             more = prepared.unwrap_or_else(|| self.prepare(&mut next));
             std::mem::swap(&mut batch, &mut next);
         }
         Ok(self.finish())
-    }
-
-    /// As in batches, a request at a time: a buffer that watches the elements evicts by their state when
-    /// the request before was issued.
-    fn run_in_steps(mut self) -> Result<(Tally, TimeSeries), Error> {
-        let mut queues = ElementQueues::new(self.drive.spec());
-        let mut counters = self.drive.counters();
-        let mut requests = Vec::new();
-        while self.read_next(&mut requests, &queues)? {
-            for request in requests.drain(..) {
-                queues.advance(request.at_ps);
-                self.begin_row(request.at_ps, &mut counters);
-                self.serve(&request, &mut queues)?;
-                if self.gives_up(None) {
-                    break;
-                }
-            }
-            if self.input.tally.gave_up {
-                break;
-            }
-        }
-        let row = self.series.current_row();
-        row.counters = row.counters.plus(self.drive.counters().since(counters));
-        Ok(self.finish())
-    }
-
-    /// Reads what the next request of the trace makes of the buffer; returns false at the end.
-    fn read_next(&mut self, requests: &mut Vec<DriveRequest>, queues: &ElementQueues) -> Result<bool, Error> {
-        let drive_state = DriveState { now_ps: self.now_ps, free_at_ps: queues.free_at_ps() };
-        let Input { lookahead, tally, .. } = &mut self.input;
-        let more = lookahead.append_ready(requests, &drive_state, tally)?;
-        if let Some(requests) = lookahead.newly_read() {
-            // Which page is evicted is known too late; but a small buffer evicts what came not long ago.
-            let places = requests.iter().map(|request| self.drive.place(request.first));
-            self.drive.prefetch(&places.collect::<Vec<_>>());
-        }
-        Ok(more)
-    }
-
-    /// Begins a row of the series where `now_ps` is beyond the current one.
-    #[inline]
-    fn begin_row(&mut self, now_ps: u64, counters: &mut Counters) {
-        if now_ps >= self.series.row_end_ps {
-            let before = std::mem::replace(counters, self.drive.counters());
-            self.series.advance(now_ps, 0, counters.since(before));
-            self.begins_ps.push(now_ps);
-        }
-    }
-
-    /// A request crosses the channel, and its elements write its pages.
-    #[inline]
-    fn serve(&mut self, request: &DriveRequest, queues: &mut ElementQueues) -> Result<(), Error> {
-        let (number, transfer) = self.input.transfer(request);
-        let row = self.series.current_row();
-        row.issued += 1;
-        let mut place = self.input.placement.place(request.first);
-        let mut done_ps = 0;
-        for _ in 0..request.pages {
-            let element = place.element;
-            let Some(spent_ps) = self.drive.part(element).collect_and_write(place.local) else {
-                return Err(self.drive.worn_out(element));
-            };
-            row.busy_ps[element as usize] += spent_ps;
-            done_ps = queues.push(element, transfer.end_ps, spent_ps).max(done_ps);
-            place = self.input.placement.next(place);
-        }
-        self.pending.push(Pending { issued_ps: request.at_ps, done_ps, sectors: request.sectors, transfer: number });
-        self.now_ps = request.at_ps;
-        self.input.tally.issued += 1;
-        Ok(())
     }
 
     /// Completes what is done, if much is pending; returns whether too much is outstanding even so.
@@ -221,24 +157,9 @@ impl<'a> WriteStream<'a> {
             }
         };
         batch
-            .serve(self.drive, &mut self.free_at_ps, self.workers, &mut meanwhile)
+            .serve(self.drive, &mut self.free_at_ps, self.workers, self.series.width_ps, &mut meanwhile)
             .map_err(|element| self.drive.worn_out(element))?;
         Ok(prepared)
-    }
-
-    /// Cuts a batch where rows of the series begin.
-    fn cut(&mut self, batch: &mut Batch) {
-        let mut end = 0;
-        while let Some(first) = batch.pending.get(end) {
-            if first.issued_ps >= self.series.row_end_ps {
-                self.series.advance(first.issued_ps, 0, Counters::default());
-                self.begins_ps.push(first.issued_ps);
-            }
-            let row_end_ps = self.series.row_end_ps;
-            end += batch.pending[end..].partition_point(|request| request.issued_ps < row_end_ps);
-            let begin_ps = self.begins_ps[self.begins_ps.len() - 1];
-            batch.segments.push(Segment { begin_ps, end });
-        }
     }
 
     /// Adds up a batch that was served.
@@ -248,15 +169,16 @@ impl<'a> WriteStream<'a> {
             self.now_ps = last.issued_ps;
         }
         self.input.tally.issued += batch.pending.len() as u64;
-        let mut begin = 0;
-        for (number, segment) in batch.segments.iter().enumerate() {
-            let row = self.series.row_at(segment.begin_ps);
-            row.issued += (segment.end - begin) as u64;
-            begin = segment.end;
-            for (busy_ps, work) in row.busy_ps.iter_mut().zip(&batch.work) {
-                let work = &work[number];
-                *busy_ps += work.busy_ps;
-                row.counters = row.counters.plus(work.counters);
+        let mut later = &batch.pending[..];
+        while let Some(first) = later.first() {
+            let end_ps = row_of(first.issued_ps, self.series.width_ps).end;
+            let issued = later.partition_point(|request| request.issued_ps < end_ps);
+            self.series.row_at(first.issued_ps).issued += issued as u64;
+            later = &later[issued..];
+        }
+        for (element, work) in batch.work.iter().enumerate() {
+            for work in work {
+                self.series.add_work(work, element);
             }
         }
         // Only few are moved.
@@ -268,16 +190,22 @@ impl<'a> WriteStream<'a> {
 
     /// Completes the requests that are done by `until_ps`: transfers not issued yet start later.
     fn complete_until(&mut self, until_ps: u64, next: Option<&Pending>) {
-        completions::count(&self.shares, &self.pending, until_ps, &self.input.transfers, &self.begins_ps, self.workers);
+        let size = self.pending.len().div_ceil(self.shares.len()).max(1);
+        let chunks: Vec<&[Pending]> = self.pending.chunks(size).collect();
+        let (shares, transfers, row_ps) = (&self.shares, &self.input.transfers, self.series.width_ps);
+        let count = |number: usize| {
+            let mut share = shares[number].lock().unwrap_or_else(PoisonError::into_inner);
+            share.count(chunks[number], until_ps, transfers, row_ps);
+        };
+        self.workers.share(chunks.len(), &count, &mut || ());
         self.pending.retain(|request| request.done_ps > until_ps);
         self.left = self.pending.len();
         for share in &mut self.shares {
             let share = share.get_mut().unwrap_or_else(PoisonError::into_inner);
             for interval in share.intervals.drain(..) {
-                // Rows may have been merged since it began, but never cut.
-                let row = self.series.row_at(interval.begin_ps);
-                row.completed += interval.completed;
-                row.response_ps += interval.response_ps;
+                share.responses.response_ps += interval.response_ps;
+                share.responses.device_ps += interval.response_ps;
+                self.series.add_interval(&interval);
             }
         }
         // No later search begins before the transfer of the oldest that is pending.
@@ -298,12 +226,8 @@ impl<'a> WriteStream<'a> {
             tally.writes = tally.writes.plus(&share.responses);
             tally.last_completion_ps = tally.last_completion_ps.max(share.last_ps);
         }
-        self.series.count_outstanding();
         tally.last_issue_ps = self.now_ps;
-        tally.busy_ps = self.series.busy_ps();
-        tally.unfinished = self.pending.len() as u64;
-        tally.buffered_at_end = self.input.lookahead.held_pages();
-        (tally, self.series)
+        self.series.finish(tally, self.pending.len(), self.input.lookahead.held_pages())
     }
 }
 
@@ -322,19 +246,11 @@ impl Input<'_> {
                 break;
             }
         }
+        if self.requests.iter().any(|request| request.kind != Kind::Write) {
+            more = Err(Error::NeedsEvents);
+        }
         self.transfer_all(batch);
         more
-    }
-
-    /// A request crosses the channel: returns the number of its transfer, and its times.
-    #[inline]
-    fn transfer(&mut self, request: &DriveRequest) -> (u32, Transfer) {
-        let number = self.transfers.known.len() as u32;
-        let start_ps = request.at_ps.max(self.channel_free_ps);
-        self.channel_free_ps = start_ps + u64::from(request.sectors) * self.channel_ps_per_sector;
-        let transfer = Transfer { start_ps, end_ps: self.channel_free_ps };
-        self.transfers.known.push(transfer);
-        (self.transfers.first.wrapping_add(number), transfer)
     }
 
     /// Requests cross the channel, and their pages queue at the elements.

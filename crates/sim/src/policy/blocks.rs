@@ -8,7 +8,7 @@ use super::{
     Access, Action, BlockBy, DestageTargets, DriveState, Eviction, Page, Policy, Settings, destage::SEARCH_BLOCKS,
     slots::Slots,
 };
-use crate::divide::{Divisor, prepared};
+use crate::divide::Divisor;
 
 /// In which order the blocks of a buffer leave.
 pub(super) trait BlockOrder: Serialize + DeserializeOwned {
@@ -151,8 +151,8 @@ impl Cut {
             BlockBy::Lba => 1,
             BlockBy::Element => settings.layout.elements,
         };
-        let length = prepared(settings.layout.pages_per_block);
-        Self { elements: prepared(elements), length, pages: settings.layout.pages }
+        let length = Divisor::new(settings.layout.pages_per_block);
+        Self { elements: Divisor::new(elements), length, pages: settings.layout.pages }
     }
 
     /// Block and offset in it. By element, page `p` is number `p / n` of element `p % n`.

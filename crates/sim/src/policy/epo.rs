@@ -10,7 +10,7 @@
 //! turns, is our reading; `epo-all` is the other one.
 
 use super::{Eviction, Page, Policy, Settings, list::Lists, pages::Order, pages::Pages, slots::Slots};
-use crate::divide::{Divisor, prepared};
+use crate::divide::Divisor;
 
 /// One LRU list of pages per element.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -32,7 +32,7 @@ pub(super) fn epo_all(settings: &Settings) -> Box<dyn Policy + Send> {
 fn make<const ALL: bool>(settings: &Settings) -> Box<dyn Policy + Send> {
     let elements = settings.layout.elements;
     let lists = Lists::new(settings.capacity_pages, elements as usize);
-    Pages::boxed(settings, Epo::<ALL> { lists, elements: prepared(elements), turn: 0 })
+    Pages::boxed(settings, Epo::<ALL> { lists, elements: Divisor::new(elements), turn: 0 })
 }
 
 impl<const ALL: bool> Order for Epo<ALL> {

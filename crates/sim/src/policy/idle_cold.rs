@@ -26,7 +26,7 @@
 use super::{
     Access, DestageTargets, DriveState, Eviction, Page, Policy, Settings, ghost::Ghost, list::Lists, slots::Slots,
 };
-use crate::divide::{Divisor, prepared};
+use crate::divide::Divisor;
 
 /// The age of the oldest page of a kind where an element has none.
 const NO_PAGE: u64 = u64::MAX;
@@ -116,7 +116,7 @@ pub(super) fn make(settings: &Settings) -> Box<dyn Policy + Send> {
     Box::new(IdleCold {
         slots: Slots::new(capacity),
         lists: Lists::new(capacity, 2 * elements),
-        elements: prepared(settings.layout.elements),
+        elements: Divisor::new(settings.layout.elements),
         written: vec![0; capacity].into_boxed_slice(),
         kinds: vec![Kind::Recent; capacity].into_boxed_slice(),
         backs: [Backs::new(elements), Backs::new(elements)],

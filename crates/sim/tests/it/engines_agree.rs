@@ -2,11 +2,16 @@
 //! both give the same, wherever both can run.
 
 use crate::checkpoint;
-use crate::loads::{self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain, properties, same_drive, with, write};
+use crate::loads::{
+    self, Chance, Mix, Unsaid, buffer, drive, each, mixed, plain, properties, read, same_drive, with, write,
+};
 use crate::threads::Threads;
-use ioassay_block::Request;
+use ioassay_block::{Error as TraceError, Request, Source};
+use ioassay_sim::Error;
 use ioassay_sim::drive::{Overlap, Spec};
-use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, WriteBuffer, run, run_with};
+use ioassay_sim::engine::{
+    BufferMode, End, IssueMode, OneThread, RunOptions, Scheduler, Workers, WriteBuffer, run, run_with,
+};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +36,19 @@ prop_compose! {
         -> Load { Load::new(seed, requests, 1000 * gap_us, burst, pages) }
 }
 
+/// Requests that can be read again: they go the short way, until that ends.
+struct Repeatable<'a>(&'a [Request]);
+
+impl Source for Repeatable<'_> {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.0.next_batch(batch)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
 /// Drives without overlap and with one channel: only those are run as a stream.
 fn specs() -> impl Strategy<Value = Spec> {
     (checkpoint::specs(), any::<bool>()).prop_map(|(spec, free_channel)| Spec {
@@ -48,14 +66,32 @@ fn before(spec: &Spec, policy: &str) -> Option<WriteBuffer> {
     (policy != "none").then(|| buffer(spec, policy, 16, BufferMode::Reshape))
 }
 
-/// The results of both engines.
-fn same(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> Result<(), TestCaseError> {
-    let (mut short, mut long) = (drive(spec), drive(spec));
-    let mut said = load;
-    let (stream, _) = run(&mut short, &mut said, before(spec, policy), options).expect("a run");
-    let (events, _) = run(&mut long, &mut Unsaid(load), before(spec, policy), options).expect("a run");
-    prop_assert_eq!(stream, events);
-    same_drive(&short, &long)
+/// Two runs have the same results; returns whether the first one needed no events.
+fn same(
+    spec: &Spec,
+    policy: &str,
+    options: &RunOptions,
+    [first, second]: [&mut dyn Source; 2],
+    workers: &dyn Workers,
+) -> Result<bool, TestCaseError> {
+    let (mut left, mut right) = (drive(spec), drive(spec));
+    let (tally, series) = match run_with(&mut left, first, before(spec, policy), options, workers) {
+        Err(Error::NeedsEvents) => return Ok(false),
+        run => run.expect("a run"),
+    };
+    let (other_tally, other_series) = run(&mut right, second, before(spec, policy), options).expect("a run");
+    prop_assert_eq!(tally, other_tally);
+    prop_assert_eq!(series.width_ps, other_series.width_ps);
+    prop_assert_eq!(&series.rows, &other_series.rows);
+    same_drive(&left, &right)?;
+    Ok(true)
+}
+
+/// Both engines have the same results.
+fn engines_agree(spec: &Spec, load: &[Request], policy: &str, options: &RunOptions) -> Result<(), TestCaseError> {
+    let (mut said, mut unsaid) = (load, Unsaid(load));
+    prop_assert!(same(spec, policy, options, [&mut said, &mut unsaid], &OneThread)?);
+    Ok(())
 }
 
 fn feedings() -> impl Strategy<Value = IssueMode> {
@@ -73,7 +109,20 @@ properties! {
         spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
     ) {
         let options = RunOptions { issue_mode, ..plain() };
-        same(&spec, &load.requests(&spec), POLICIES[policy], &options)?;
+        engines_agree(&spec, &load.requests(&spec), POLICIES[policy], &options)?;
+    }
+
+    /// Any run may be tried without events; what needs them says so.
+    #[test]
+    fn a_run_without_events_is_the_same_or_fails(
+        spec in specs(), load in loads(), kinds in prop_oneof![3 => Just([0; 3]), 1 => Just([1, 1, 6])],
+        policy in 0..POLICIES.len(), issue_mode in feedings(), window in prop_oneof![Just(None), (1_u32..40).prop_map(Some)],
+        scheduler in prop_oneof![Just(Scheduler::Fcfs), Just(Scheduler::Clook)],
+        max_outstanding in prop_oneof![3 => Just(1_000_000_usize), 1 => 1_usize..300],
+    ) {
+        let options = RunOptions { issue_mode, window, scheduler, max_outstanding, ..plain() };
+        let load = Load { mix: Mix { kinds, ..load.mix }, ..load }.requests(&spec);
+        same(&spec, POLICIES[policy], &options, [&mut Repeatable(&load), &mut Unsaid(&load)], &OneThread)?;
     }
 
     // The stream must stand back in the cases below, where order alone does not tell: so these fail
@@ -84,13 +133,13 @@ properties! {
         spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
     ) {
         let options = RunOptions { issue_mode, end: End::LastIssued, ..plain() };
-        same(&spec, &load.requests(&spec), POLICIES[policy], &options)?;
+        engines_agree(&spec, &load.requests(&spec), POLICIES[policy], &options)?;
     }
 
     #[test]
     fn all_is_the_same_where_flash_takes_no_time(spec in specs(), load in loads()) {
         let spec = Spec { program_ps: 0, transfer_ps_per_byte: 0, ..spec };
-        same(&spec, &load.requests(&spec), "none", &plain())?;
+        engines_agree(&spec, &load.requests(&spec), "none", &plain())?;
     }
 
     /// Few may be outstanding in some runs, so that batches are short and runs are given up.
@@ -101,34 +150,35 @@ properties! {
     ) {
         let options = RunOptions { issue_mode, max_outstanding, ..plain() };
         let load = load.requests(&spec);
-        same_by_threads(&spec, &load, POLICIES[policy], &options, threads)?;
+        let (mut several, mut one) = (&load[..], &load[..]);
+        prop_assert!(same(&spec, POLICIES[policy], &options, [&mut several, &mut one], &Threads(threads))?);
     }
 }
 
-fn same_by_threads(
-    spec: &Spec,
-    load: &[Request],
-    policy: &str,
-    options: &RunOptions,
-    threads: usize,
-) -> Result<(), TestCaseError> {
-    let new = || before(spec, policy);
-    let (mut one, mut several) = (drive(spec), drive(spec));
-    let (left, left_series) = run(&mut one, &mut &load[..], new(), options).expect("a run");
-    let workers = &Threads(threads);
-    let run = run_with(&mut several, &mut &load[..], new(), options, workers);
-    let (right, right_series) = run.expect("a run");
-    prop_assert_eq!(left, right);
-    prop_assert_eq!(left_series.width_ps, right_series.width_ps);
-    prop_assert_eq!(&left_series.rows, &right_series.rows);
-    same_drive(&one, &several)
+#[test]
+fn writes_that_wait_for_a_window_and_then_read_are_tried_without_events() {
+    let spec = loads::reference(16);
+    let (mut chance, mut at_ns) = (Chance(3), 0);
+    let writes = each(20_000, |_| {
+        at_ns += u64::from(chance.below(60_000));
+        write(at_ns, chance.below(5000).into(), 1)
+    });
+    let options = RunOptions { window: Some(14), scheduler: Scheduler::Clook, ..plain() };
+    let waited = loads::tally(&spec, &writes, None, &options).writes;
+    assert_ne!(waited.mean_response_ps(), waited.mean_device_ps(), "some wait");
+    let needs_none = |load: &[Request]| {
+        same(&spec, "none", &options, [&mut Repeatable(load), &mut Unsaid(load)], &OneThread).expect("the same")
+    };
+    assert!(needs_none(&writes));
+    assert!(!needs_none(&[&writes[..], &[read(1_000_000_000, 1, 1)]].concat()));
 }
 
 #[test]
 fn long_loads_are_the_same_by_several_threads() {
     let spec = loads::reference(48);
-    let load = Load::new(5, 200_000, 40_000, 3, 2);
-    same_by_threads(&spec, &load.requests(&spec), "none", &plain(), 2).expect("the same");
+    let load = Load::new(5, 200_000, 40_000, 3, 2).requests(&spec);
+    let (mut several, mut one) = (&load[..], &load[..]);
+    assert!(same(&spec, "none", &plain(), [&mut several, &mut one], &Threads(2)).expect("the same"));
 }
 
 #[test]

@@ -190,24 +190,19 @@ fn a_setup_is_checked_without_a_run() {
     assert!(matches!(buffered.check(), Err(Error::Policy(_))));
 }
 
-type PreconditioningFault = (&'static str, fn(&mut Preconditioning));
-
-const PRECONDITIONING_FAULTS: &[PreconditioningFault] = &[
-    ("precondition", |how| how.share = 0.0),
-    ("precondition", |how| how.share = f64::NAN),
-    ("precondition", |how| how.share = 1.01),
-    ("rounds", |how| how.rounds = 1),
-    ("rounds", |how| how.rounds = 50),
-    ("most_rounds", |how| how.most_rounds = 10_001),
-    ("tolerance", |how| how.tolerance = f64::NAN),
-    ("tolerance", |how| how.tolerance = -0.1),
-];
-
 #[test]
 fn preconditioning_that_cannot_be_is_refused_by_name() {
-    for (wanted, spoil) in PRECONDITIONING_FAULTS {
-        let mut how = Preconditioning::default();
-        spoil(&mut how);
+    let usual = Preconditioning::default;
+    for (wanted, how) in [
+        ("precondition", Preconditioning { share: 0.0, ..usual() }),
+        ("precondition", Preconditioning { share: f64::NAN, ..usual() }),
+        ("precondition", Preconditioning { share: 1.01, ..usual() }),
+        ("rounds", Preconditioning { rounds: 1, ..usual() }),
+        ("rounds", Preconditioning { rounds: 50, ..usual() }),
+        ("most_rounds", Preconditioning { most_rounds: 10_001, ..usual() }),
+        ("tolerance", Preconditioning { tolerance: f64::NAN, ..usual() }),
+        ("tolerance", Preconditioning { tolerance: -0.1, ..usual() }),
+    ] {
         let setup = with(setup(&small()), |setup| setup.preconditioning = Some(how));
         let error = setup.check().expect_err(wanted);
         assert!(error.to_string().starts_with(wanted), "{error}");

@@ -54,16 +54,6 @@ impl<'a> Lookahead<'a> {
         }
     }
 
-    /// Whether requests depend on the state of the drive when it reaches them.
-    pub fn watches_elements(&self) -> bool {
-        self.depth == 1
-    }
-
-    /// Requests that were read just now, if the one that passes the buffer is the first of them.
-    pub fn newly_read(&self) -> Option<&[DriveRequest]> {
-        (self.consumed == self.depth).then_some(&self.arrivals)
-    }
-
     /// The buffer in front of the drive with its pages.
     pub fn into_buffer(self) -> Option<WriteBuffer> {
         self.reshape.map(|reshape| WriteBuffer {
@@ -119,9 +109,16 @@ impl<'a> Lookahead<'a> {
     }
 
     fn prefetch(&mut self, drive: &Drive) {
+        // Where requests pass the buffer one by one, which page is evicted is known too late; but a small buffer evicts
+        // what came not long ago.
+        let soon = match self.depth {
+            1 if self.consumed > 1 => return,
+            1 => &self.arrivals,
+            _ => &self.ready,
+        };
+        // A flush has a page as well, but does not need it.
         self.places.clear();
-        self.places
-            .extend(self.ready.iter().filter(|request| request.pages > 0).map(|request| drive.place(request.first)));
+        self.places.extend(soon.iter().map(|request| drive.place(request.first)));
         drive.prefetch(&self.places);
     }
 }

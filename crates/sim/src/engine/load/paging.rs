@@ -39,38 +39,14 @@ impl Paging {
         }
     }
 
-    /// Appends a request in the drive's pages, issued at `at_ps`; the `number` is for messages.
+    /// A request in the drive's pages, issued at `at_ps`; the `number` is for messages.
     #[inline]
-    pub fn append(&self, request: &Request, at_ps: u64, number: u64, out: &mut Vec<DriveRequest>) -> Result<(), Error> {
-        if let Some(first) = self.whole_page(request) {
-            out.push(DriveRequest {
-                at_ps,
-                first,
-                pages: 1,
-                sectors: self.page_sectors as u32,
-                skip: 0,
-                kind: request.kind,
-                bypass: false,
-            });
-            return Ok(());
-        }
-        out.push(self.drive_request(request, at_ps, number)?);
-        Ok(())
-    }
-
-    /// A request in the drive's pages.
     pub fn drive_request(&self, request: &Request, at_ps: u64, number: u64) -> Result<DriveRequest, Error> {
-        let (begin, sectors) = self.sectors(request, number)?;
-        let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
-        Ok(DriveRequest {
-            at_ps,
-            first: first as u32,
-            pages: (skip + sectors).div_ceil(self.page_sectors) as u32,
-            sectors: sectors as u32,
-            skip: skip as u32,
-            kind: request.kind,
-            bypass: false,
-        })
+        let (first, pages, sectors, skip) = match self.whole_page(request) {
+            Some(first) => (first, 1, self.page_sectors as u32, 0),
+            None => self.range(request, number)?,
+        };
+        Ok(DriveRequest { at_ps, first, pages, sectors, skip, kind: request.kind, bypass: false })
     }
 
     /// The page of a request for exactly one page, the most common case.
@@ -84,9 +60,8 @@ impl Paging {
         fits.then(|| (request.offset_bytes >> self.page_shift) as u32)
     }
 
-    /// First sector and number of sectors.
-    #[inline]
-    fn sectors(&self, request: &Request, number: u64) -> Result<(u64, u64), Error> {
+    /// First page, number of pages and of sectors, and sectors of the first page in front of them.
+    fn range(&self, request: &Request, number: u64) -> Result<(u32, u32, u32, u32), Error> {
         let sector = u64::from(SECTOR_BYTES);
         if (request.offset_bytes | request.length_bytes) & (sector - 1) != 0 && self.unaligned == Unaligned::Refuse {
             return Err(refused(request, number, "whole sectors of 512 bytes, or rounding"));
@@ -96,7 +71,7 @@ impl Paging {
         };
         let (begin, end) = (request.offset_bytes / sector, end_bytes.div_ceil(sector));
         if request.kind == Kind::Flush {
-            return Ok((0, 0));
+            return Ok((0, 0, 0, 0));
         }
         if request.length_bytes == 0 {
             return Err(refused(request, number, "a length of at least one byte"));
@@ -113,7 +88,10 @@ impl Paging {
                 &format!("to end within the drive's {capacity_bytes} bytes: shrink, wrap or drop it"),
             ));
         }
-        Ok((begin, (end - begin).min(u64::from(u32::MAX))))
+        let sectors = (end - begin).min(u64::from(u32::MAX));
+        let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
+        let pages = (skip + sectors).div_ceil(self.page_sectors);
+        Ok((first as u32, pages as u32, sectors as u32, skip as u32))
     }
 }
 

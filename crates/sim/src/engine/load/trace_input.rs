@@ -115,7 +115,7 @@ impl<'a> TraceInput<'a> {
         for request in &self.batch {
             number += 1;
             last_ps = self.at_ps(request, first_ns, last_ps, number)?;
-            self.paging.append(request, last_ps, number, out)?;
+            out.push(self.paging.drive_request(request, last_ps, number)?);
         }
         (self.position.requests_read, self.position.last_ps) = (number, last_ps);
         Ok(true)
