@@ -34,6 +34,8 @@ pub struct Format {
     pub columns: &'static str,
     /// What stands in each column, where a row of columns describes the format.
     pub(super) table: &'static [Column],
+    /// The first line of some of its files, which names the columns; empty where there is none.
+    pub(super) header: &'static str,
     /// Whether further columns may follow those of the table.
     pub(super) open_ended: bool,
     /// Smallest step of time that it keeps, in nanoseconds.
@@ -81,6 +83,7 @@ pub(super) const COMMAS: Format = Format {
     form: Form::Text,
     columns: "",
     table: &[],
+    header: "",
     open_ended: false,
     resolution_ns: 1,
     offset_grain_bytes: 1,

@@ -3,11 +3,11 @@
 
 use super::decimal::Unit::{Microseconds, Milliseconds, Seconds};
 use super::fields::{SECTOR_BYTES, hexadecimal};
-use super::format::{COMMAS, Format, SECTORS};
+use super::format::{ALL_KINDS, COMMAS, Format, SECTORS};
 use super::table::{Column, Kinds, Point, word};
 use super::{blkparse, csv, iolog, vscsi};
 use crate::Fault;
-use crate::Kind::{Read, Write};
+use crate::Kind::{Flush, Read, Trim, Write};
 
 pub static FORMATS: &[Format] = &[
     SPC,
@@ -15,6 +15,9 @@ pub static FORMATS: &[Format] = &[
     MSR,
     ALIBABA,
     TENCENT,
+    SYSTOR,
+    FIU,
+    BIOSNOOP,
     SSDSIM,
     MQSIM,
     vscsi::FORMAT,
@@ -100,6 +103,7 @@ const MSR: Format = Format {
         SIZE,
         Column::Number("response time"),
     ],
+    header: "timestamp,hostname,disknumber,type,offset,size,responsetime",
     resolution_ns: FILE_TIME_NS,
     ..COMMAS
 };
@@ -120,6 +124,7 @@ const ALIBABA: Format = Format {
         Column::Length { name: "length", unit_bytes: 1 },
         Column::Time { name: "timestamp", unit: Microseconds, point: Point::Absent },
     ],
+    header: "device_id,opcode,offset,length,timestamp",
     resolution_ns: 1_000,
     ..COMMAS
 };
@@ -141,10 +146,91 @@ const TENCENT: Format = Format {
         }),
         Column::Device("volume"),
     ],
+    header: "timestamp,offset,size,iotype,volumeid",
     resolution_ns: Seconds.nanoseconds(),
     offset_grain_bytes: SECTOR_BYTES,
     length_grain_bytes: SECTOR_BYTES,
     ..COMMAS
+};
+
+/// Traces of a virtual desktop infrastructure (SYSTOR 2017), in the SNIA's repository. The response time, in seconds, may
+/// be missing and is not kept.
+const SYSTOR: Format = Format {
+    name: "systor",
+    about: "SYSTOR '17 traces of virtual desktops",
+    columns: "seconds, response in seconds, R or W, LUN, offset and size in bytes",
+    table: &[
+        Column::Time { name: "timestamp", unit: Seconds, point: Point::Distinctive },
+        Column::Ignored,
+        Column::Kind(&Kinds {
+            name: "type",
+            words: &[word("R", Read), word("W", Write)],
+            otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
+        }),
+        Column::Device("LUN"),
+        OFFSET,
+        SIZE,
+    ],
+    header: "timestamp,response,iotype,lun,offset,size",
+    resolution_ns: 1_000,
+    ..COMMAS
+};
+
+/// Traces of Florida International University (FIU), in the SNIA's repository: with process, numbers of the device and
+/// hashes of the content, of which the minor number is kept.
+const FIU: Format = Format {
+    name: "fiu",
+    about: "FIU traces such as homes and web-vm",
+    columns: "nanoseconds, process id, process, first sector, sectors, W or R, major, minor device number, hash",
+    table: &[
+        Column::Ticks { name: "timestamp", tick_ns: 1 },
+        Column::Number("process id"),
+        Column::Ignored,
+        FIRST_SECTOR,
+        SECTOR_COUNT,
+        Column::Kind(&Kinds {
+            name: "type",
+            words: &[word("R", Read), word("W", Write)],
+            otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
+        }),
+        Column::Number("major number"),
+        Column::Device("minor number"),
+    ],
+    open_ended: true,
+    ..SECTORS
+};
+
+/// What biosnoop of bcc prints; times are those of completions. Further columns may follow.
+const BIOSNOOP: Format = Format {
+    name: "biosnoop",
+    about: "output of bcc's biosnoop",
+    columns: "seconds, command, process id, disk, R or W, first sector, bytes, latency in ms",
+    table: &[
+        Column::Time { name: "time", unit: Seconds, point: Point::Written },
+        Column::Ignored,
+        Column::Ignored,
+        Column::DeviceName,
+        Column::Kind(&Kinds {
+            name: "type",
+            words: &[word("R", Read), word("W", Write), word("D", Trim), word("F", Flush)],
+            otherwise: |name, field| match field.first() {
+                Some(b'R') => Ok(Read),
+                Some(b'W') => Ok(Write),
+                Some(b'D') => Ok(Trim),
+                Some(b'F') => Ok(if field.get(1) == Some(&b'W') { Write } else { Flush }),
+                _ => Err(Fault::field(name, field, "R, W, D or F")),
+            },
+        }),
+        FIRST_SECTOR,
+        Column::Length { name: "bytes", unit_bytes: 1 },
+        Column::Ignored,
+    ],
+    header: "time(s) comm pid disk t sector bytes lat(ms)",
+    open_ended: true,
+    resolution_ns: 1_000,
+    length_grain_bytes: 1,
+    kinds: ALL_KINDS,
+    ..SECTORS
 };
 
 /// `SSDSim`'s ascii traces.

@@ -40,6 +40,8 @@ pub(super) enum Column {
         unit_bytes: u64,
     },
     Device(&'static str),
+    /// The name of a device; devices have numbers in the order in which they come.
+    DeviceName,
     /// The name of a host, the same in all lines; it is not kept.
     Host,
     /// A whole number that is not kept.
@@ -145,23 +147,30 @@ pub(super) struct TableParser<const SEPARATOR: u8> {
     open_ended: bool,
     /// For a sniffer.
     strict: bool,
+    /// What the first line may be, before which nothing was parsed; then empty.
+    header: &'static str,
     host: Vec<u8>,
+    devices: Vec<Vec<u8>>,
 }
 
 impl<const SEPARATOR: u8> TableParser<SEPARATOR> {
     pub(super) fn new(columns: &[Column], expected: String) -> Self {
-        Self { columns: columns.to_vec(), expected, open_ended: false, strict: false, host: Vec::new() }
+        let columns = columns.to_vec();
+        Self { columns, expected, open_ended: false, strict: false, header: "", host: Vec::new(), devices: Vec::new() }
     }
 
     fn of(format: &Format, strict: bool) -> Self {
         let expected = format!("{}: {}", format.table.len(), format.columns);
-        Self { open_ended: format.open_ended, strict, ..Self::new(format.table, expected) }
+        Self { open_ended: format.open_ended, strict, header: format.header, ..Self::new(format.table, expected) }
     }
 }
 
 impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
     #[inline(always)]
     fn parse(&mut self, line: Line<'_>) -> Result<Option<Request>, Fault> {
+        if !self.header.is_empty() && is_header(&line, std::mem::take(&mut self.header)) {
+            return Ok(None);
+        }
         let mut fields = Fields::<SEPARATOR>::new(line);
         let mut request = Request::default();
         for column in &self.columns {
@@ -170,7 +179,7 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
                     let start = fields.remaining();
                     request.at_ns = fields.time(name, unit)?;
                     if self.strict && point == Point::Distinctive {
-                        with_point(name, start, fields.remaining())?;
+                        with_point(name, start, fields.remaining(), unit.digits())?;
                     }
                 }
                 Column::Ticks { name, tick_ns } => request.at_ns = fields.ticks(name, tick_ns)?,
@@ -178,6 +187,7 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
                 Column::Offset { name, unit_bytes } => request.offset_bytes = fields.bytes(name, unit_bytes)?,
                 Column::Length { name, unit_bytes } => request.length_bytes = fields.bytes(name, unit_bytes)?,
                 Column::Device(name) => request.device = fields.device(name)?,
+                Column::DeviceName => request.device = number_of(&mut self.devices, fields.text("device")?)?,
                 Column::Host => {
                     let host = fields.text("host")?;
                     if host != self.host {
@@ -197,13 +207,43 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
 }
 
 #[cold]
-fn with_point(column: &'static str, before: &[u8], after: &[u8]) -> Result<(), Fault> {
-    let time = &before[..before.len() - after.len()];
-    if time.contains(&b'.') {
-        return Ok(());
+fn with_point(column: &'static str, before: &[u8], after: &[u8], digits: usize) -> Result<(), Fault> {
+    let time = before[..before.len() - after.len()].trim_ascii();
+    let decimals = time
+        .iter()
+        .position(|byte| *byte == b'.')
+        .map(|point| time[point..].iter().filter(|b| b.is_ascii_digit()).count());
+    Err(match decimals {
+        Some(decimals) if decimals <= digits => return Ok(()),
+        Some(_) => {
+            Fault::field(column, time, "no more decimals than nanoseconds (with more it could be of another unit)")
+        }
+        None => Fault::field(column, time, "a number with a decimal point (without one it could be of another unit)"),
+    })
+}
+
+/// Whether a line is a header, in whatever case and with whatever white space between its words.
+#[cold]
+fn is_header(line: &[u8], header: &str) -> bool {
+    let line = String::from_utf8_lossy(line).to_ascii_lowercase();
+    line.split_ascii_whitespace().eq(header.split_ascii_whitespace())
+}
+
+const MOST_DEVICES: usize = 4096;
+
+/// The number of a device by its name; a new one gets the next, and a name that is a number is that number.
+fn number_of(devices: &mut Vec<Vec<u8>>, name: &[u8]) -> Result<u32, Fault> {
+    if let Some(number) = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()) {
+        return Ok(number);
     }
-    let wanted = "milliseconds with a decimal point (without one they could be nanoseconds)";
-    Err(Fault::field(column, time.trim_ascii(), wanted))
+    let place = devices.iter().position(|device| device == name);
+    if place.is_none() {
+        if devices.len() == MOST_DEVICES {
+            return Err(Fault::field("device", name, "one of at most 4096 names"));
+        }
+        devices.push(name.to_vec());
+    }
+    Ok(place.unwrap_or(devices.len() - 1) as u32)
 }
 
 /// Keeps the name of the first host. Disks of a second one would be taken for the first one's.
@@ -234,10 +274,11 @@ impl Encoder for TableEncoder {
                 Column::Kind(kinds) => out.extend_from_slice(kinds.word(request.kind).as_bytes()),
                 Column::Offset { unit_bytes, .. } => whole(out, request.offset_bytes / unit_bytes),
                 Column::Length { unit_bytes, .. } => whole(out, request.length_bytes / unit_bytes),
-                Column::Device(_) => whole(out, u64::from(request.device)),
+                Column::Device(_) | Column::DeviceName => whole(out, u64::from(request.device)),
                 Column::Host => out.extend_from_slice(b"host"),
                 Column::Number(_) => whole(out, 0),
-                Column::Ignored => {}
+                // Between blanks nothing would be no column.
+                Column::Ignored => out.extend_from_slice(if self.separator == b' ' { b"-" } else { b"" }),
             }
         }
         out.push(b'\n');
