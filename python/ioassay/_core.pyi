@@ -46,6 +46,7 @@ __all__ = [
     "trace_info",
     "trace_mrc",
     "trace_write",
+    "unpack_zstd",
     "witness_capability",
     "witness_prepare",
 ]
