@@ -152,7 +152,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     pub(super) fn pass(&mut self) -> bool {
         let more = self.more();
         if more {
-            let end = self.end_of(self.at);
+            let end = self.end_of(self.skip_blanks(self.at));
             self.at = self.next_field(end).unwrap_or(end);
         }
         more

@@ -3,9 +3,13 @@
 
 use super::csv::COLUMN_NAME;
 use super::gate::{Misfit, SNIFF_BYTES};
+use super::table::OTHER_UNIT;
 use super::{FORMATS, Form, Format};
 use crate::error::excerpt;
 use crate::{Error, Fault};
+
+/// How files of blktrace begin, on machines of either byte order: its magic number and version.
+const BLKTRACE: [&[u8]; 2] = [b"\x07tae", b"eat\x07"];
 
 /// How many formats an error explains.
 const NEAREST: usize = 3;
@@ -75,6 +79,9 @@ fn ambiguous(fitting: &[Fit]) -> Error {
 
 /// Explains the formats that got furthest; where none got anywhere, shows what it was.
 fn unknown(head: &[u8], mut others: Vec<(&'static Format, Misfit)>) -> Error {
+    if BLKTRACE.iter().any(|magic| head.starts_with(magic)) {
+        return Error::Unknown { nearest: "it is binary output of blktrace, of which blkparse makes a text".into() };
+    }
     others.sort_by_key(|(_, (requests, _))| std::cmp::Reverse(*requests));
     let nearest: Vec<String> = others
         .iter()
@@ -96,7 +103,8 @@ fn unknown(head: &[u8], mut others: Vec<(&'static Format, Misfit)>) -> Error {
 fn begins_right(error: &Error) -> bool {
     match error {
         Error::At { place, fault } => {
-            let header = matches!(fault, Fault::Field { column, .. } if *column == COLUMN_NAME);
+            let header =
+                matches!(fault, Fault::Field { column, wanted, .. } if *column == COLUMN_NAME || *wanted == OTHER_UNIT);
             header || !matches!(place.as_str(), "line 1" | "byte 0")
         }
         _ => false,

@@ -206,6 +206,9 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
     }
 }
 
+/// What is expected of a time that may be of another unit than a format's.
+pub(super) const OTHER_UNIT: &str = "a time of whole nanoseconds (it may be of a larger unit, such as seconds)";
+
 #[cold]
 fn with_point(column: &'static str, before: &[u8], after: &[u8], digits: usize) -> Result<(), Fault> {
     let time = before[..before.len() - after.len()].trim_ascii();
@@ -215,10 +218,8 @@ fn with_point(column: &'static str, before: &[u8], after: &[u8], digits: usize) 
         .map(|point| time[point..].iter().filter(|b| b.is_ascii_digit()).count());
     Err(match decimals {
         Some(decimals) if decimals <= digits => return Ok(()),
-        Some(_) => {
-            Fault::field(column, time, "no more decimals than nanoseconds (with more it could be of another unit)")
-        }
-        None => Fault::field(column, time, "a number with a decimal point (without one it could be of another unit)"),
+        Some(_) => Fault::field(column, time, OTHER_UNIT),
+        None => Fault::field(column, time, "a time with a decimal point (without one it could be of another unit)"),
     })
 }
 

@@ -210,6 +210,18 @@ fn an_unknown_format_is_answered_with_the_nearest() {
 }
 
 #[test]
+fn a_trace_that_no_format_fits_is_answered_with_why() {
+    let heads: [(&[u8], _); 2] = [
+        (b"242.504709548 0 123456 8 1\n", "disksim: line 1: arrival is `242.504709548`, expected a time of whole nano"),
+        (b"\x07tae\x01\0\0\0", "binary output of blktrace, of which blkparse"),
+    ];
+    for (head, why) in heads {
+        let error = trace::sniff(head, None).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
 fn every_format_is_documented_and_named_once() {
     let text = include_str!("../../../../docs/traces.md");
     for format in trace::FORMATS {
