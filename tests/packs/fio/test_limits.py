@@ -62,4 +62,7 @@ def test_outcomes(response: str, bounds: tuple[float, float] | None, outcome: st
     records = frames.load(RunStore.open(tmp_path / "run"))
     (cell,) = cells(records, records.studies[0], "value").cells
     known = Interval(*bounds, 0.95, "t") if bounds else Undefined("one repetition")
-    assert Judged(response, cell, 1e7, known, 1e7, "").outcome == outcome
+    judged = Judged(response, cell, 1e7, known, 1e7, "")
+    assert judged.outcome == outcome
+    side = "below" if response == "read.iops" else "above"
+    assert outcome != "beyond" or f": {side} the limit of" in str(judged.statement(alone=True))

@@ -6,7 +6,7 @@ value without an interval is compared as it is, and the sentence says that nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ioassay.analysis.measurements.cells import Cell, cells, interval
@@ -52,38 +52,34 @@ class Judged:
             place="" if alone else f" of {self.cell.label}",
             limit=Quantity(self.response, self.limit),
             of=f"{self.of}'s" if self.of else "the limit of",
+            side="below" if metric(self.response).better == "higher" else "above",
         )
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """One finding for the study; none where it has no limits, or nothing was measured of them."""
-    judged = [
-        one for response, limit in study.analysis.limits.items() for one in _judged(records, study, response, limit)
-    ]
-    if not judged:
-        return []
-    several = len({one.cell.label for one in judged}) > 1
+    """One finding for each limit; none of a response that was not measured."""
+    limits = study.analysis.limits.items()
+    return [_finding(study, judged) for one in limits if (judged := list(_judged(records, study, *one)))]
+
+
+def _finding(study: Study, judged: Sequence[Judged]) -> Finding:
+    response = judged[0].response
     table = Table.of(
         judged,
         ("condition", lambda row: row.cell.label),
-        ("response", lambda row: Response(row.response).__format__("head")),
-        ("value", lambda row: row.mean, judged[0].response),
-        *bounds(lambda row: row.interval, judged[0].response),
-        ("limit", lambda row: row.limit, judged[0].response),
+        ("value", lambda row: row.mean, response),
+        *bounds(lambda row: row.interval, response),
+        ("limit", lambda row: row.limit, response),
         ("outcome", lambda row: row.outcome),
     )
-    return [
-        Finding(
-            title=study.title or study.name,
-            response=judged[0].response,
-            statements=[one.statement(alone=not several) for one in judged],
-            statistics={
-                "points": plain([{**vars(one), "outcome": one.outcome, "cell": one.cell.label} for one in judged])
-            },
-            tables=[table],
-            leads=True,
-        )
-    ]
+    return Finding(
+        title=study.title or study.name,
+        response=response,
+        statements=[one.statement(alone=len(judged) == 1) for one in judged],
+        statistics={"points": plain([{**vars(one), "outcome": one.outcome, "cell": one.cell.label} for one in judged])},
+        tables=[table],
+        leads=True,
+    )
 
 
 def _judged(records: Dataset, study: Study, response: str, limit: Limit) -> Iterator[Judged]:
