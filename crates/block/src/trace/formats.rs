@@ -31,6 +31,11 @@ const FIRST_SECTOR: Column = Column::Offset { name: "first sector", unit_bytes: 
 const SECTOR_COUNT: Column = Column::Length { name: "sectors", unit_bytes: SECTOR_BYTES };
 const OFFSET: Column = Column::Offset { name: "offset", unit_bytes: 1 };
 const SIZE: Column = Column::Length { name: "size", unit_bytes: 1 };
+const READ_OR_WRITE: Column = Column::Kind(&Kinds {
+    name: "type",
+    words: &[word("R", Read), word("W", Write)],
+    otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
+});
 
 /// The Storage Performance Council's traces (SPC Trace File Format Specification, revision 1.0.1). Further columns may
 /// follow.
@@ -162,11 +167,7 @@ const SYSTOR: Format = Format {
     table: &[
         Column::Time { name: "timestamp", unit: Seconds, point: Point::Distinctive },
         Column::Ignored,
-        Column::Kind(&Kinds {
-            name: "type",
-            words: &[word("R", Read), word("W", Write)],
-            otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
-        }),
+        READ_OR_WRITE,
         Column::Device("LUN"),
         OFFSET,
         SIZE,
@@ -188,11 +189,7 @@ const FIU: Format = Format {
         Column::Ignored,
         FIRST_SECTOR,
         SECTOR_COUNT,
-        Column::Kind(&Kinds {
-            name: "type",
-            words: &[word("R", Read), word("W", Write)],
-            otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
-        }),
+        READ_OR_WRITE,
         Column::Number("major number"),
         Column::Device("minor number"),
     ],
