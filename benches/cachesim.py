@@ -52,7 +52,7 @@ class Count:
 
 def traces_of(paths: list[str]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     """Name, source and preparation of each trace; only its writes."""
-    from ioassay.packs.ssd import traces
+    from ioassay.simulation import traces
 
     for name in ("oltp", "database"):
         yield name, name, {"keep": "writes"}
@@ -64,7 +64,7 @@ def traces_of(paths: list[str]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
 
 def page_writes(source: Any, prepare: Mapping[str, Any], folder: Path) -> list[int]:
     """The pages of 4 KiB that a trace writes, in order."""
-    from ioassay.packs.ssd import traces
+    from ioassay.simulation import traces
 
     file = folder / "writes.disksim"
     lose = ["alignment", "devices", "kinds"]

@@ -38,7 +38,7 @@ buffer = [{buffers}]
 """
 BARE = """
 import sys, ioassay
-from ioassay.packs.ssd import traces
+from ioassay.simulation import traces
 recipe = traces.recipe(requests={requests}, arrivals="poisson:20000", range="64GiB")
 for buffer in sys.argv[1:]:
     ioassay.simulate(recipe, policy="lru", buffer=buffer, window="none", driver="fcfs")
@@ -49,7 +49,7 @@ for buffer in sys.argv[1:]:
 def from_file(folder: Path) -> None:
     """One million lines of DiskSim's format: read, simulated, summed up."""
     import ioassay
-    from ioassay.packs.ssd import traces
+    from ioassay.simulation import traces
 
     path = folder / "writes.disksim"
     traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
@@ -77,7 +77,7 @@ def beside_duckdb(folder: Path) -> None:
     import duckdb
 
     import ioassay
-    from ioassay.packs.ssd import traces
+    from ioassay.simulation import traces
 
     path = folder / "sums.disksim"
     traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
@@ -103,7 +103,8 @@ def beside_duckdb(folder: Path) -> None:
 def one_pass(folder: Path) -> None:
     """A sweep from one pass over a file, beside separate runs of the same simulations, with and without the cache."""
     import ioassay
-    from ioassay.packs.ssd import simulator, traces
+    from ioassay.packs.ssd import simulator
+    from ioassay.simulation import traces
 
     path = folder / "sweep.disksim"
     traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
@@ -126,7 +127,7 @@ def one_pass(folder: Path) -> None:
 def start_up(folder: Path) -> None:
     """One request on the whole drive."""
     import ioassay
-    from ioassay.packs.ssd import traces
+    from ioassay.simulation import traces
 
     path = folder / "one.disksim"
     traces.make(path, to="disksim", requests=1)

@@ -53,7 +53,7 @@ def axis(name: str, levels: tuple[Any, ...], log: bool = True) -> Axis:
 def simulated(horizontal: Axis, vertical: Axis, metric: str, **fixed: Any) -> np.ndarray[Any, Any]:
     """One metric of the simulated drive at every point of two of its options."""
     import ioassay
-    from ioassay.packs.ssd import traces
+    from ioassay.simulation import traces
 
     recipe = traces.recipe(
         requests=REQUESTS, arrivals="poisson:20000", addresses="zipf:0.8", range="32MiB", seed=3, reads=0.3

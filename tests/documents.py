@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 OF_USERS = ("README.md", "CONTRIBUTING.md", "benches/README.md", "examples/README.md", "examples/plugin/README.md")
 DOCUMENTS = [
     *(ROOT / name for name in OF_USERS),
-    ROOT / "python/ioassay/packs/ssd/traces/shipped/README.md",
+    ROOT / "python/ioassay/simulation/traces/shipped/README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 TERMINAL, SHELL = "console", "sh"

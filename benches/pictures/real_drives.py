@@ -15,10 +15,10 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.simulator import drive_accuracy
 from ioassay.report import page
-from ioassay.simulation import drive_files
+from ioassay.simulation import drive_files, traces
 from ioassay.units import format_size
 
 PICTURES = {

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from ioassay.packs.foreign.importer import import_results as import_results
     from ioassay.packs.live.live_page import LivePage as LivePage
     from ioassay.packs.ssd import simulator as simulator
-    from ioassay.packs.ssd import traces as traces
     from ioassay.packs.ssd.command_recording import Recording as Recording
     from ioassay.packs.ssd.command_recording import record as record
     from ioassay.packs.ssd.simulator import simulate as simulate
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from ioassay.packs.witness.witness_judgement import Judgement as Judgement
     from ioassay.packs.witness.witness_judgement import witness as witness
     from ioassay.runner.progress import Progress as Progress
+    from ioassay.simulation import traces as traces
 
 GC_THRESHOLD = 100_000
 """Objects made before Python looks for cycles among them: its 700 cost a command a tenth of its time."""
@@ -72,6 +72,7 @@ _MODULES = {
         "StartError StudyError ToolError UsageError",
         "narrative.finding": "Finding",
         "runner.progress": "Progress",
+        "simulation": "traces",
     }.items()
     for name in names.split()
 }

@@ -24,11 +24,11 @@ from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import PARSERS, parser, result_entry, user_claims
 from ioassay.packs.foreign import importer
-from ioassay.packs.ssd import traces
 from ioassay.packs.strace import observer as strace
 from ioassay.records.observation import Observation
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Trial
+from ioassay.simulation import traces
 from ioassay.study import catalog, plan
 
 from ..corpora import cases, rows

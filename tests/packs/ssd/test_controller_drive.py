@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from scipy.special import lambertw
 
-from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.simulator import check, simulate, sweep
+from ioassay.simulation import traces
 
 from ...corpora import cases
 

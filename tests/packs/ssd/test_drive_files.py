@@ -11,9 +11,8 @@ import pytest
 
 import ioassay
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.simulator import NAMES, Simulation, check, drive_accuracy, simulate
-from ioassay.simulation import drive_files
+from ioassay.simulation import drive_files, traces
 from ioassay.simulation.options import CONTROLLER
 
 from ...corpora import cases

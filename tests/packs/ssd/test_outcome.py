@@ -16,9 +16,10 @@ import pytest
 
 import ioassay
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.simulator import Simulation, check, policies, save, simulate
 from ioassay.packs.ssd.simulator.results import file_names
+from ioassay.simulation import traces
 
 from ...corpora import cases, rows
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ioassay as ia
-from ioassay.packs.ssd import traces
+from ioassay.simulation import traces
 
 from ...cli.conftest import ask
 

@@ -30,9 +30,9 @@ from typing import Any
 
 import pytest
 
-from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.driver import NotFound, find
 from ioassay.packs.ssd.simulator import simulate
+from ioassay.simulation import traces
+from ioassay.simulation.trace_parameters import NotFound, find
 
 from ...corpora import cases
 

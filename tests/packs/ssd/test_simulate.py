@@ -15,8 +15,9 @@ import pytest
 
 import ioassay
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.simulator import NAMES, OPTIONS, check, policies, setup, simulate
+from ioassay.simulation import traces
 
 from ...corpora import cases
 from ...patience import PATIENCE_S, until
@@ -183,7 +184,7 @@ ALLOWED_BYTES = 12 << 20
 CODE = """
 import sys, ioassay
 from ioassay.packs.ssd import simulator
-from ioassay.packs.ssd import traces
+from ioassay.simulation import traces
 how, requests, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 recipe = traces.recipe(requests=requests, reads=0.2, arrivals="poisson:5000", range="32MiB")
 options = {"elements": 8, "blocks": 64, "endurance": 0, "policy": "lru", "buffer": "1MiB", "window": None}

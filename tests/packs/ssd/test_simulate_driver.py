@@ -10,10 +10,11 @@ import pytest
 
 from ioassay import metrics
 from ioassay.errors import StudyError
-from ioassay.packs.ssd import traces
-from ioassay.packs.ssd.driver import ELEMENTS, FOLDERS, SUMMARY, Simulate
+from ioassay.packs.ssd.driver import ELEMENTS, SUMMARY, Simulate
 from ioassay.records.record import OK
 from ioassay.roles import Parsed
+from ioassay.simulation import traces
+from ioassay.simulation.trace_parameters import FOLDERS
 
 from ...corpora import cases
 from ...drivers.trials import lay_out, trial

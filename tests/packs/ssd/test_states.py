@@ -13,8 +13,9 @@ import pytest
 import ioassay
 from ioassay import atomic_file
 from ioassay.errors import InputError, IoassayError, UsageError
-from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.simulator import Simulation
+from ioassay.simulation import traces
 
 from ...corpora import cases
 

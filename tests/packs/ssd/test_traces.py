@@ -21,8 +21,8 @@ import pytest
 
 import ioassay
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.commands import trace as trace_command
+from ioassay.simulation import traces
 from ioassay.units import parse_size
 
 from ...corpora import cases

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 import ioassay
-from ioassay.packs.ssd import traces
 from ioassay.packs.virtual_drive import serving
+from ioassay.simulation import traces
 
 from ...cli.conftest import ask
 from ...conftest import loop_on

@@ -25,7 +25,6 @@ PACK = Pack(
         "simulate": ".simulator",
         "simulator": "ioassay.packs.ssd",
         "sweep": ".simulator",
-        "traces": "ioassay.packs.ssd",
     },
     before={"reductions": "hosts", "trace": "worker", **dict.fromkeys(("record", "simulate", "drive"), "filesuite")},
 )

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import RunError, ToolError, UsageError
-from ioassay.packs.ssd import traces
 from ioassay.process import supervisor
 from ioassay.records.observation import RECORD
 from ioassay.runner import conditions
+from ioassay.simulation import traces
 from ioassay.verify.witness import Observed, Watch, watch, words
 
 STANDARD_OUTPUT = "-"

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ioassay.cli import completion_values, console, syntax
 from ioassay.cli.progress import reading_progress
 from ioassay.cli.syntax import row
+from ioassay.cli.trace_options import NO_CACHE, PREPARING, READING, cache_note, preparing, reading, trace_formats
 from ioassay.errors import Interrupted, UsageError
 from ioassay.hints import nearest
-from ioassay.packs.ssd import simulator, traces
-from ioassay.packs.ssd.commands.trace import NO_CACHE, PREPARING, READING, cache_note, preparing, reading, trace_formats
+from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.simulator import results
 from ioassay.simulation import options as simulation_options
+from ioassay.simulation import traces
 from ioassay.simulation.options import OPTIONS
 from ioassay.units import format_count, format_duration, format_rate, format_size
 

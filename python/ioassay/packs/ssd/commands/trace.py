@@ -8,75 +8,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from ioassay import _core
 from ioassay.cli import console, options, syntax
 from ioassay.cli.completion_values import listed, words
 from ioassay.cli.syntax import row
+from ioassay.cli.trace_options import (
+    FORMAT,
+    NO_CACHE,
+    PAGE,
+    PREPARING,
+    READING,
+    cache_note,
+    preparing,
+    reading,
+    trace_formats,
+)
 from ioassay.errors import UsageError
-from ioassay.packs.ssd import traces
+from ioassay.simulation import traces
 from ioassay.units import format_duration, format_ns, format_size
-
-
-def trace_formats(text: str, given: syntax.Given) -> dict[str, str]:
-    return {each["name"]: each["about"] for each in _core.trace_formats()}
-
 
 Files = Annotated[list[Path], syntax.argument("FILE…", "Traces; - is standard input.")]
 In = Annotated[Path, syntax.argument("IN", "A trace; - is standard input.")]
 Out = Annotated[Path, syntax.argument("OUT", "The file to write; .gz and .zst compress, - is standard output.")]
 
-CSV = {
-    "columns": row(str, None, "A,B,…", "Column names of a CSV trace; - skips a column."),
-    "skip_header": row(bool, False, "--skip-header", "With --columns: the first line is a header."),
-    "time_unit": row(str, None, "UNIT", "Unit of a CSV trace's times: s, ms, us or ns.", words("s", "ms", "us", "ns")),
-    "offset_unit": row(str, None, "SIZE", "Bytes per unit of a CSV trace's offsets, such as 512."),
-    "length_unit": row(str, None, "SIZE", "Bytes per unit of a CSV trace's lengths."),
-    "kinds": row(
-        *(str, None, "CODE", "Directions of a CSV trace: words, read-is-1, write-is-1 or scsi."),
-        words("words", "read-is-1", "write-is-1", "scsi"),
-    ),
-}
-READING = {
-    "out_of_order": row(
-        *(str, None, "HOW", "Decreasing times: refuse, keep, or sort:PLACES."), words("refuse", "keep", "sort:")
-    ),
-    "zero_length": row(str, None, "HOW", "Empty requests: refuse or skip.", words("refuse", "skip")),
-    "bad_lines": row(int, 0, "N", "Skip up to N unreadable lines.", min=0),
-    **CSV,
-    "event": row(
-        *(str, None, "NAME", "Events of a blkparse trace: queued, issued or completed."),
-        words("queued", "issued", "completed"),
-    ),
-}
-PAGE = {"page": row(str, "4KiB", "SIZE", "Page size in bytes.")}
-PREPARING = {
-    "devices": row(
-        *(str, None, "HOW", "ignore, only:NUMBER or side-by-side:SIZE."), words("ignore", "only:", "side-by-side:")
-    ),
-    "keep": row(
-        *(str, None, "KINDS", "Kinds to keep: reads, writes, trims, flushes, separated by commas."),
-        listed(words("reads", "writes", "trims", "flushes")),
-    ),
-    "drop_empty": row(bool, False, "--drop-empty", "Drop empty requests."),
-    "shrink": row(str, None, "SIZE", "Shrink the address range evenly to this size."),
-    "shrink_from": row(str, None, "SIZE", "End of the trace's addresses; without it the trace is read twice."),
-    **PAGE,
-    "offsets": row(str, None, "HOW", "Offsets within a page: keep, down or refuse.", words("keep", "down", "refuse")),
-    "sizes": row(
-        *(str, None, "HOW", "Lengths: keep, round-out, cut, split or split:SIZE."),
-        words("keep", "round-out", "cut", "split", "split:"),
-    ),
-    "limit": row(str, None, "SIZE", "Last address at which a request may end."),
-    "beyond": row(str, None, "HOW", "Requests beyond it: refuse, wrap or drop.", words("refuse", "wrap", "drop")),
-    "skip": row(int, 0, "N", "Skip the first N of the remaining requests.", min=0),
-    "first": row(int, None, "N", "Keep the first N of the remaining requests.", min=1),
-    "rebase": row(bool, False, "--rebase", "Shift times to begin at 0."),
-    "time_scale": row(float, 1.0, "X", "Multiply times; 0.5 is twice as fast."),
-}
-FORMAT = {"format": row(str, None, "NAME", "Format of FILE; detected by default.", trace_formats)}
-NO_CACHE = {
-    "no_cache": row(bool, False, "--no-cache", "Parse the trace, and keep nothing of it in the cache of parsed traces.")
-}
 TO = {"to": row(str, None, "NAME", "Format of OUT; by default from its name.", trace_formats)}
 _LOSE = "Losses to accept if the format cannot hold them: alignment, devices, kinds."
 WRITING = {
@@ -239,35 +192,10 @@ def cache(
             console.table(["name", "size", "last use"], rows)
 
 
-def cache_note(done: Mapping[str, Any]) -> None:
-    """What went wrong with the cache of parsed traces, in one line; of `ioassay simulate` as well."""
-    if note := done["cache"]["note"]:
-        console.note(f"note: {note}")
-
-
 def _source(given: Mapping[str, Any]) -> dict[str, Any]:
     """How a trace is read that is only looked at: times that decrease are counted."""
     read = reading({**given, "out_of_order": given["out_of_order"] or "keep"})
     return {"format": given["format"], "read": read, "cache": not given["no_cache"]}
-
-
-def reading(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of reading, those that were given; of `ioassay simulate` as well."""
-    how: str | int | None = given["out_of_order"]
-    if isinstance(how, str) and how.startswith("sort:"):
-        places = how.removeprefix("sort:")
-        if not places.isdecimal():
-            raise UsageError(f"--out-of-order is '{how}', expected refuse, keep or sort:PLACES")
-        how = int(places)
-    read = {"out_of_order": how, "zero_length": given["zero_length"], "event": given["event"]}
-    read["bad_lines"] = given["bad_lines"] or None
-    csv = traces.csv(**{name: given[name] for name in CSV})
-    return {**{name: value for name, value in read.items() if value is not None}, **csv}
-
-
-def preparing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of preparation, those that were given; of `ioassay simulate` as well."""
-    return traces.preparation(**{name: given[name] for name in PREPARING})
 
 
 def _check_streams(output: Path, json: bool) -> None:

@@ -18,9 +18,9 @@ from typing import Any, Unpack
 
 from ioassay import _core
 from ioassay.errors import UsageError
-from ioassay.packs.ssd import traces
 from ioassay.packs.ssd.simulator import results
 from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, Estimate, OfflineOptimum, SampledHits, Simulation, save
+from ioassay.simulation import traces
 from ioassay.simulation.drive_files import drive_options
 from ioassay.simulation.options import (
     BUFFER,

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ioassay.packs.ssd import simulator, traces
+from ioassay.packs.ssd import simulator
+from ioassay.simulation import traces
 from ioassay.simulation.drive_files import DriveFile, Measurement, Point
 from ioassay.simulation.options import NAMES, read
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import atomic_file
 from ioassay.errors import UsageError
-from ioassay.packs.ssd.traces import nothing_left, replaced
 from ioassay.records.record import Warning_
 from ioassay.simulation.options import FEED, NAMES, PRECONDITION
+from ioassay.simulation.traces import nothing_left, replaced
 from ioassay.units import format_count
 
 if TYPE_CHECKING:
