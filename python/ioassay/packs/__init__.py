@@ -14,6 +14,7 @@ PACKS = (
     "hosts",
     "iozone",
     "live",
+    "replay",
     "rocksdb",
     "ssd",
     "strace",

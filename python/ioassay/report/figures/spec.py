@@ -15,7 +15,7 @@ from ioassay.study.model import Figure, Level
 from ioassay.validation import error_text
 
 ErrorBar = Literal["sd", "ci", "none"]
-Direction = Literal["read", "write", "trim", "sync"]
+Direction = Literal["read", "write", "trim", "sync", "total"]
 Latency = Literal["lat", "clat", "slat"]
 
 

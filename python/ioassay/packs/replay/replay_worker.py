@@ -1,0 +1,65 @@
+"""The process that replays a trace for a trial: `python -m ioassay.packs.replay.replay_worker SETUP`.
+
+SETUP is a file with `source` and `setup` of `_core.replay`. About once a second it writes a line of JSON with what was
+done until then, and at its end its whole result, or the error, as one object. It is confined, watched and ended as any
+tool is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ioassay import _core
+
+TOOL = "ioassay replay"
+SCHEMA = 1
+
+
+def command(description: Path) -> list[str]:
+    """What replays the trace that the file describes."""
+    return [sys.executable, "-m", __name__, str(description)]
+
+
+def main(description: str) -> int:
+    """Replays; the exit status."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the replay ends with what was done
+    wanted = json.loads(Path(description).read_text(encoding="utf-8"))
+    setup = wanted["setup"]
+    said = {"schema": SCHEMA, "tool": TOOL, **{key: setup[key] for key in ("path", "pace", "depth", "direct")}}
+    try:
+        found = _core.replay(_source(wanted["source"]), setup, _report)
+    except (_core.CoreError, OSError) as error:
+        named = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+        _write({**said, "error": f"{named}{error.strerror}" if isinstance(error, OSError) else str(error)})
+        return 1
+    _write({**said, **found})
+    return 0
+
+
+def _source(source: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has lists where the core wants pairs: the laws of a recipe, and how devices are told apart."""
+    return {name: _paired(value) if name in ("make", "prepare") else value for name, value in source.items()}
+
+
+def _paired(table: Mapping[str, Any]) -> dict[str, Any]:
+    laws = ("arrivals", "addresses", "sizes", "devices")
+    return {key: tuple(value) if key in laws and isinstance(value, list) else value for key, value in table.items()}
+
+
+def _report(requests: int, size_bytes: int, elapsed_ns: int) -> None:
+    _write({"requests": requests, "bytes": size_bytes, "elapsed_ns": elapsed_ns})
+
+
+def _write(said: Mapping[str, Any]) -> None:
+    with os.fdopen(1, "w", encoding="utf-8", closefd=False) as output:
+        output.write(f"{json.dumps(said)}\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))
