@@ -15,7 +15,7 @@ from ioassay.roles import NOTHING, Load
 from ..corpora import cases, rows
 from .trials import NOWHERE, captured, offered, trial, versions
 
-TABLES = ("fio", "simulate", "stress_ng", "db_bench", "filesuite", "null", "command")
+TABLES = ("fio", "simulate", "stress_ng", "db_bench", "filesuite", "replay", "null", "command")
 
 
 @cases("drivers", *(f"settings_{name}" for name in TABLES))

@@ -22,7 +22,7 @@ from ioassay.drivers import ended_badly, flag
 from ioassay.errors import InputError, StudyError, ToolError, UsageError
 from ioassay.hints import suggestion
 from ioassay.host import block_devices
-from ioassay.metrics import PERCENTILES, SHARE, SIGNED, Metric, percentile_name, plain
+from ioassay.metrics import PERCENTILES, SHARE, SIGNED, Metric, metric, percentile_name, plain
 from ioassay.packs.replay import claims, replay_worker
 from ioassay.packs.replay.claims import MOVED, Document
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
@@ -52,6 +52,11 @@ _STATISTICS = ("mean", "max", *map(percentile_name, PERCENTILES))
 
 def _share(value: float) -> str:
     return f"{value:.2%}"
+
+
+def _label(statistic: str) -> str:
+    """`Lateness, 99th percentile`, as latencies are called."""
+    return f"Lateness, {metric(f'total.lat.{statistic}').label.partition(', ')[2]}"
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ class Replay(Driver):
     length_key = "duration"
     responses = ("total.lat.p99", f"{LATENESS}.p99")
     metrics = (
-        *(Metric(f"{LATENESS}.{name}", "ns", "lower", f"Lateness, {name}", units.format_ns) for name in _STATISTICS),
+        *(Metric(f"{LATENESS}.{name}", "ns", "lower", _label(name), units.format_ns) for name in _STATISTICS),
         Metric("replay.late", "", "lower", "Share of requests issued more than 50 µs late", _share, SHARE),
         Metric("replay.drift", "ppm", "none", "Growth of lateness over time", lambda ppm: f"{ppm:.3g} ppm", SIGNED),
         Metric("replay.stretch", "", "lower", "Time of the replay over that of the trace", plain),
@@ -354,9 +359,9 @@ def _metrics(done: Document) -> dict[str, float]:
     issued = sum(done.lateness.bins.values())
     found |= {f"{LATENESS}.{key}": v for key, v in done.lateness.statistics_ns().items() if key in _STATISTICS}
     found["replay.outstanding"], found["replay.skipped"] = float(done.most_outstanding), float(done.skipped)
-    if took_s > 0:
+    if done.pace != TIMED:  # else its thread spins until the next request is due
         found["cpu.per_io"] = done.cpu_ns / max(issued, 1)
-    if done.pace == TIMED:
+    else:
         found["replay.late"] = done.late / max(issued, 1)
         if done.drift_ppm is not None:
             found["replay.drift"] = done.drift_ppm
@@ -391,21 +396,18 @@ def _buckets(done: Document) -> Iterator[Buckets]:
             yield Buckets("total", kind, *histogram.buckets())
 
 
-_SERIES = {"read_ios": "read.iops", "read_bytes": "read.bw", "write_ios": "write.iops", "write_bytes": "write.bw"}
-_SERIES_OF_LATENESS = {"lateness_max_ns": f"{LATENESS}.max"}
+_RATES = {"read_ios": "read.iops", "read_bytes": "read.bw", "write_ios": "write.iops", "write_bytes": "write.bw"}
 
 
 def _series(done: Document) -> Iterator[Series]:
     """Rates in each second, and the largest lateness in it."""
     ends = done.series.get("seconds", [])
     lengths = [end - before for end, before in zip(ends, [0.0, *ends], strict=False)]
-    for column, metric in _SERIES.items():
-        values = done.series.get(column, [])
-        if any(values):
-            yield Series(metric, ends, [value / length for value, length in zip(values, lengths, strict=True)])
-    for column, metric in _SERIES_OF_LATENESS.items():
+    for column, name in _RATES.items():
         if any(values := done.series.get(column, [])):
-            yield Series(metric, ends, values)
+            yield Series(name, ends, [value / length for value, length in zip(values, lengths, strict=True)])
+    if any(values := done.series.get("lateness_max_ns", [])):
+        yield Series(f"{LATENESS}.max", ends, values)
 
 
 def _failures(done: Document) -> str:

@@ -1,8 +1,7 @@
-"""The process that replays a trace for a trial: `python -m ioassay.packs.replay.replay_worker SETUP`.
+"""The process that replays a trace for a trial (`command`).
 
-SETUP is a file with `source` and `setup` of `_core.replay`. About once a second it writes a line of JSON with what was
-done until then, and at its end its whole result, or the error, as one object. It is confined, watched and ended as any
-tool is.
+It is given a file with `source` and `setup` of `_core.replay`. About once a second it writes a line of JSON with what
+is done, and at its end its whole result, or the error. It is confined, watched and ended as any tool is.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ SCHEMA = 1
 
 def command(description: Path) -> list[str]:
     """What replays the trace that the file describes."""
-    return [sys.executable, "-m", __name__, str(description)]
+    start = f"import sys; from {__name__} import main; sys.exit(main(sys.argv[1]))"
+    return [sys.executable, "-c", start, str(description)]
 
 
 def main(description: str) -> int:
@@ -59,7 +59,3 @@ def _report(requests: int, size_bytes: int, elapsed_ns: int) -> None:
 def _write(said: Mapping[str, Any]) -> None:
     with os.fdopen(1, "w", encoding="utf-8", closefd=False) as output:
         output.write(f"{json.dumps(said)}\n")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))

@@ -35,6 +35,8 @@ _TIME = "read.lat.mean"
 _MOST_ROWS = 120
 _DIRECTIONS = ("read", "write")
 _FORM = "target.form"
+_OTHER_DRIVES = {"target.kind", "target.drive"}
+"""Keys of cases that differ in what they load, not in the way to it."""
 _RESPONSE = "total.iops"
 
 
@@ -131,8 +133,10 @@ def bars(
 
 
 def setting(records: Dataset, study: Study) -> Setting | None:
-    """What the engines have in common; None for a study without cases, or of another target."""
+    """What the engines have in common; None for a study without cases, of other drives, or of another target."""
     if CASE not in study.levels or study.target.kind not in ("virtual", "nvmevirt"):
+        return None
+    if any(_OTHER_DRIVES & case.keys() for case in study.case):
         return None
     if study.target.kind == "nvmevirt":
         return Setting.NVMEVIRT
