@@ -178,7 +178,7 @@ def _overview(answers: Sequence[StudyChoice]) -> Finding:
         title=str(say("choice.title_all")),
         statements=[
             *said,
-            won,
+            *([won] if len(rows) > 1 else []),  # of one condition that is said
             *([say("choice.source", source=known["source"], reading=" ".join(known["reading"]))] if known else []),
         ],
         premises=[say(code) for code in premises],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ioassay import validation
 from ioassay._core import Histogram
@@ -24,6 +24,7 @@ ENGINE = "io_uring"
 MOVED = ("read", "write", "trim")
 """Directions of requests that move or release bytes; `sync` is the fourth."""
 _CLOCK_STEP_S = 1e-9
+_HOLES = "punch"
 _INCOMPLETE = "is it whole, and as ioassay's replay wrote it?"
 _BEGINNING = re.compile(r'\{\s{0,8}"schema": \d{1,4},\s{0,8}"tool": "ioassay replay"')
 
@@ -64,36 +65,47 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class FailedRequest:
-    """A request of the trace, numbered from 1."""
+class Failure:
+    """Requests of a direction that failed alike, and the first of them, whose number in the trace is from 1."""
 
+    kind: str
+    text: str
+    count: Count
     number: Whole
     offset_bytes: Whole
     length_bytes: Whole
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Requests of a direction that failed alike."""
+class Waits:
+    """How many requests were held when they were due, by the reason."""
 
-    kind: str
-    errno: int
-    count: Count
-    first: FailedRequest
+    depth: Count
+    buffers: Count
+    order: Count
+    trace: Count
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the target takes; `trimming` is how: 'punch' makes a hole in a file, which no device sees."""
+
+    trimming: str | None
 
 
 @dataclass(frozen=True)
 class Document:
-    """What the replay prints at its end. Times are in ns of CLOCK_MONOTONIC."""
+    """What the replay prints at its end, as far as it is read. Times are in ns of CLOCK_MONOTONIC."""
 
     path: str
     pace: str
     depth: Count
     direct: bool
+    ended: str
+    reason: str | None
     begin_ns: Whole
     end_ns: Whole
     requests: Count
-    skipped: Count
     read: Direction
     write: Direction
     trim: Direction
@@ -101,13 +113,15 @@ class Document:
     lateness: Times
     late: Count
     drift_ppm: Finite | None
+    waits: Waits
     most_outstanding: Count
+    bounds: Bounds
     span_ns: Whole
     cpu_ns: Whole
-    ended: str
-    errors: list[Failure]
-    series: dict[str, list[Amount]] = field(default_factory=dict)
-    changes: dict[str, Whole] = field(default_factory=dict)
+    failures: list[Failure]
+    series: dict[str, list[Amount]]
+    """Columns, a row for each second."""
+    changes: dict[str, Whole]
     """What the preparation changed, by the core's names."""
 
     @property
@@ -122,8 +136,9 @@ class Document:
 
 
 def claims(document: Document) -> list[Claim]:
-    """One claim a direction. Synchronisations stand with the writes, or with what there is."""
-    moved = {name: each for name, each in document.directions.items() if name in MOVED}
+    """One claim a direction; none of holes that are made. Synchronisations stand with the writes, or what there is."""
+    unclaimed = ("sync", "trim") if document.bounds.trimming == _HOLES else ("sync",)
+    moved = {name: each for name, each in document.directions.items() if name not in unclaimed}
     with_syncs = next((name for name in ("write", "read", "trim") if name in moved), "")
     return [_claim(document, name, each, syncs=name == with_syncs) for name, each in moved.items()]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,10 +41,11 @@ _OWN = ("pace", "speed", "depth", "direct", "duration")
 _PAGE = "4KiB"
 _UNMAPPABLE = ("folder", "nvme-character")
 """Forms of a virtual drive that are neither a file nor a block device."""
+SECTOR_BYTES = 512
 _MOST_DEPTH = 32768
 """Entries of a ring (io_uring_setup(2))."""
 _SLOW_BYTES_PER_S, _USUAL_BYTES_PER_S, _USUAL_REQUEST_S = 5e6, 2e8, 1e-4
-_LATE_SHARE, _SLOWER = 0.1, 1.01
+LATE_SHARE, _SLOWER = 0.1, 1.01
 """Of the p99 of response times, what that of lateness may be; of the trace's span, what the replay may take."""
 
 LATENESS = "replay.lateness"
@@ -124,6 +126,8 @@ class Facts:
     written_bytes: int
     writes: bool
     end_bytes: int
+    align_bytes: int
+    """What all offsets and lengths are multiples of."""
     span_s: float
 
 
@@ -139,7 +143,7 @@ def facts(wanted: Settings) -> Facts:
 def _facts(source: bytes, version: tuple[int, int] | None) -> Facts:
     """`version`: of a trace's file, which may change while this process lives."""
     seen = traces.info(pickle.loads(source))
-    kinds, time = seen["kinds"], seen["time"]
+    kinds, time, space = seen["kinds"], seen["time"], seen["space"]
     requests = {name: amount["requests"] for name, amount in kinds.items()}
     written = sum(kinds[name]["bytes"] for name in ("write", "trim") if name in kinds)
     moved = sum(kinds[name]["bytes"] for name in ("read", "write") if name in kinds)
@@ -148,7 +152,8 @@ def _facts(source: bytes, version: tuple[int, int] | None) -> Facts:
         moved_bytes=moved,
         written_bytes=written,
         writes=bool(requests.get("write") or requests.get("trim")),
-        end_bytes=seen["space"]["end_bytes"],
+        end_bytes=space["end_bytes"],
+        align_bytes=math.gcd(space["offset_align_bytes"], space["length_align_bytes"]),
         span_s=time["span_s"] or 0.0,
     )
 
@@ -166,7 +171,6 @@ class Replay(Driver):
         Metric("replay.drift", "ppm", "none", "Growth of lateness over time", lambda ppm: f"{ppm:.3g} ppm", SIGNED),
         Metric("replay.stretch", "", "lower", "Time of the replay over that of the trace", plain),
         Metric("replay.outstanding", "requests", "none", "Most requests outstanding", units.format_count),
-        Metric("replay.skipped", "requests", "none", "Requests that were not issued", units.format_count),
     )
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
@@ -192,6 +196,11 @@ class Replay(Driver):
         size_bytes = target_bytes(target)
         if size_bytes is not None and not wanted.is_mapped and (problem := beyond(seen, size_bytes)):
             raise StudyError(problem, key="params.trace")
+        block_bytes = _block_bytes(target)
+        if wanted.direct and seen.align_bytes % block_bytes:
+            found = f"has requests that are not whole blocks of {block_bytes} bytes, which direct I/O takes"
+            remedy = f"expected --sizes round-out with --page {block_bytes} (prepare), or --buffered (direct = false)"
+            raise StudyError(f"{found}; {remedy}", key="params.trace")
         return ()
 
     def access(self, params: Mapping[str, Any]) -> str:
@@ -256,8 +265,8 @@ class Replay(Driver):
                 said = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(said, dict) and {"requests", "bytes", "elapsed_ns"} <= said.keys() and "schema" not in said:
-                lines.append((said["requests"], said["bytes"], said["elapsed_ns"] / 1e9))
+            if isinstance(said, dict) and {"completed", "bytes", "elapsed_s"} <= said.keys():
+                lines.append((said["completed"], said["bytes"], said["elapsed_s"]))
         if len(lines) < 2 or (took_s := lines[-1][2] - lines[-2][2]) <= 0:
             return None
         return Rates((lines[-1][0] - lines[-2][0]) / took_s, (lines[-1][1] - lines[-2][1]) / took_s)
@@ -271,11 +280,11 @@ class Replay(Driver):
             done = claims.read(outcome.stdout.read_text(encoding="utf-8", errors="replace"))
         except (OSError, InputError) as error:
             return Parsed(FAILED, ended_badly(outcome, self.name, "raise run.timeout") or str(error))
-        if outcome.timed_out or done.ended == "interrupted":
+        if outcome.timed_out or done.ended in ("interrupted", "failed"):
             bad = ended_badly(outcome, self.name, "raise run.timeout")
-            return Parsed(FAILED, bad or f"interrupted after {done.requests:,} requests")
+            return Parsed(FAILED, bad or f"{done.reason or done.ended} (after {done.requests:,} requests)")
         if not any(each.ios for each in done.directions.values()):
-            why = f"no request completed: {_failures(done)}" if done.errors else "no request was issued"
+            why = f"no request completed: {_failures(done)}" if done.failures else "no request was issued"
             return Parsed(FAILED, why, claims=claims.claims(done))
         return Parsed(
             OK,
@@ -312,6 +321,18 @@ def target_bytes(target: Mapping[str, Any]) -> int | None:
     number = block_devices.number_of(path)
     device = block_devices.device(number) if number is not None else None
     return device.size_bytes if device is not None else path.stat().st_size or None
+
+
+def _block_bytes(target: Mapping[str, Any]) -> int:
+    """The least that direct I/O on a target moves, as far as it is known before it is opened."""
+    if target.get("kind") == "virtual":
+        return int(target.get("block_size", SECTOR_BYTES))
+    number = block_devices.number_of(Path(str(target["path"]))) if target.get("kind") == "device" else None
+    device = block_devices.device(number) if number is not None else None
+    if device is None:
+        return SECTOR_BYTES
+    said = block_devices.text_of(block_devices.disk_of(device).folder / "queue/logical_block_size")
+    return int(said) if said.isdecimal() else SECTOR_BYTES
 
 
 def _is_trace(wanted: Settings, path: Path) -> bool:
@@ -357,15 +378,15 @@ def _metrics(done: Document) -> dict[str, float]:
             found[f"total.{kind}.mean"] = sum(number * (one.mean_ns or 0.0) for number, one in counted) / ios
             found[f"total.{kind}.max"] = float(max(one.max_ns or 0 for one in times))
     issued = sum(done.lateness.bins.values())
-    found |= {f"{LATENESS}.{key}": v for key, v in done.lateness.statistics_ns().items() if key in _STATISTICS}
-    found["replay.outstanding"], found["replay.skipped"] = float(done.most_outstanding), float(done.skipped)
+    found["replay.outstanding"] = float(done.most_outstanding)
     if done.pace != TIMED:  # else its thread spins until the next request is due
         found["cpu.per_io"] = done.cpu_ns / max(issued, 1)
     else:
+        found |= {f"{LATENESS}.{key}": v for key, v in done.lateness.statistics_ns().items() if key in _STATISTICS}
         found["replay.late"] = done.late / max(issued, 1)
         if done.drift_ppm is not None:
             found["replay.drift"] = done.drift_ppm
-        if done.span_ns and done.ended == "end":
+        if done.span_ns and done.ended == "trace":
             found["replay.stretch"] = took_s * 1e9 / done.span_ns
     return found
 
@@ -400,23 +421,43 @@ _RATES = {"read_ios": "read.iops", "read_bytes": "read.bw", "write_ios": "write.
 
 
 def _series(done: Document) -> Iterator[Series]:
-    """Rates in each second, and the largest lateness in it."""
-    ends = done.series.get("seconds", [])
-    lengths = [end - before for end, before in zip(ends, [0.0, *ends], strict=False)]
+    """Rates in each second, the last of which is shorter, and the largest lateness in it."""
+    rows = max(map(len, done.series.values()), default=0)
+    ends = [min(second + 1.0, max(done.seconds, second + 1e-9)) for second in range(rows)]
     for column, name in _RATES.items():
         if any(values := done.series.get(column, [])):
-            yield Series(name, ends, [value / length for value, length in zip(values, lengths, strict=True)])
+            yield Series(
+                name, ends, [value / (end - row) for row, (value, end) in enumerate(zip(values, ends, strict=True))]
+            )
     if any(values := done.series.get("lateness_max_ns", [])):
         yield Series(f"{LATENESS}.max", ends, values)
 
 
 def _failures(done: Document) -> str:
-    """The first kind of failure, with the first request."""
-    failed = max(done.errors, key=lambda each: each.count)
-    first = failed.first
-    where = f"request {first.number} ({units.format_size(first.length_bytes)} at byte {first.offset_bytes})"
-    others = sum(each.count for each in done.errors)
-    return f"{others:,} requests failed, the first {failed.kind} of them {where}: {os.strerror(failed.errno)}"
+    """The most frequent kind of failure, with its first request."""
+    failed = max(done.failures, key=lambda each: each.count)
+    where = f"request {failed.number} ({units.format_size(failed.length_bytes)} at byte {failed.offset_bytes})"
+    others = sum(each.count for each in done.failures)
+    return f"{others:,} requests failed; the first {failed.kind} that did is {where}: {failed.text}"
+
+
+_CAUSES = {
+    "depth": ("{depth} requests were outstanding, as many as depth allows", "raise depth, or lower speed"),
+    "buffers": ("the buffers of outstanding requests were full", "lower speed"),
+    "trace": (
+        "the trace was read more slowly than it is",
+        "keep it in the cache of parsed traces (ioassay trace info)",
+    ),
+}
+_MACHINE = ("the machine issued them late", "use an idle machine, run.scheduler = 'fifo:5', or a lower speed")
+
+
+def _cause(done: Document) -> tuple[str, str]:
+    """Why requests were late, with the remedy: what held at least half of them, or else the machine."""
+    for name, (cause, remedy) in _CAUSES.items():
+        if 2 * getattr(done.waits, name) >= max(done.late, 1):
+            return cause.format(depth=done.depth), remedy
+    return _MACHINE
 
 
 _MAPPINGS = ("folded", "shrunk", "rounded", "cut", "wrapped", "split")
@@ -424,7 +465,7 @@ _MAPPINGS = ("folded", "shrunk", "rounded", "cut", "wrapped", "split")
 
 def _warnings(done: Document) -> Iterator[Warning_]:
     """What makes the numbers answer another question than the trace asks."""
-    if done.errors:
+    if done.failures:
         yield Warning_("requests-failed", _failures(done), "the claims have their number; dmesg may have the cause")
     if moved := {name: done.changes[name] for name in _MAPPINGS if done.changes.get(name)}:
         said = ", ".join(f"{count:,} {name}" for name, count in moved.items())
@@ -432,22 +473,15 @@ def _warnings(done: Document) -> Iterator[Warning_]:
         yield Warning_("requests-mapped", text, "compare only replays that are mapped alike")
     if done.pace != TIMED or not done.lateness.bins:
         return
-    if done.most_outstanding >= done.depth:
-        cause = f"{done.depth} requests were outstanding, as many as depth allows"
-        remedy = "raise depth, or lower speed"
-    else:
-        cause, remedy = (
-            "the machine issued them late",
-            "use an idle machine, run.scheduler = 'fifo:5', or a lower speed",
-        )
+    cause, remedy = _cause(done)
     late_ns = done.lateness.statistics_ns()["p99"]
     response_ns = _totals(done)["lat"].quantile(0.99) if any(each.ios for each in done.directions.values()) else 0.0
-    if late_ns > _LATE_SHARE * response_ns > 0:
+    if late_ns > LATE_SHARE * response_ns > 0:
         shown = (
             f"the p99 of lateness is {units.format_ns(late_ns)}, that of response times {units.format_ns(response_ns)}"
         )
         yield Warning_("replay-late", f"{shown}: {cause}, so that response times are partly the replay's own", remedy)
     longest_ns = max((each.lat.max_ns or 0 for each in done.directions.values()), default=0)
-    if done.ended == "end" and done.seconds * 1e9 > _SLOWER * done.span_ns + longest_ns:
+    if done.ended == "trace" and done.seconds * 1e9 > _SLOWER * done.span_ns + longest_ns:
         took, span = units.format_duration(done.seconds), units.format_duration(done.span_ns / 1e9)
         yield Warning_("replay-slower", f"the replay took {took}, the trace {span}: {cause}", remedy)

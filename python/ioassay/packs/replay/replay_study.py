@@ -61,18 +61,21 @@ class Replayed:
         fastest = {**params, "speed": max(self.speeds)} if params.get("pace", TIMED) != FAST else params
         seen = driver.facts(driver.read(fastest))
         cases = self._cases(seen, mapped=driver.read(fastest).is_mapped)
-        several = len(cases) > 1
+        several, fast = len(cases) > 1, params.get("pace") == FAST
         table: dict[str, Any] = {
             "name": "replay",
             "title": f"Which target serves {_named(self.trace)} better?"
             if several
             else f"How is {_named(self.trace)} served?",
-            "description": _about(seen, fast=params.get("pace") == FAST),
+            "description": _about(seen, fast=fast),
             "driver": "replay",
             "repetitions": self.repetitions or _REPETITIONS[self.scale],
             "params": params,
             "watch": {"monitors": ["cpu", "disk"]},
-            "analysis": {"responses": [*_SHOWN], **({"lead": "choice"} if several else {})},
+            "analysis": {
+                "responses": [name for name in _SHOWN if not (fast and name.startswith(LATENESS))],
+                **({"lead": "choice"} if several else {}),
+            },
             "figures": [
                 {
                     "kind": "cdf",

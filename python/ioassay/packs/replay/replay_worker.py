@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ioassay import _core
 
 TOOL = "ioassay replay"
 SCHEMA = 1
+_PERIOD_S = 1.0
 
 
 def command(description: Path) -> list[str]:
@@ -33,7 +35,7 @@ def main(description: str) -> int:
     setup = wanted["setup"]
     said = {"schema": SCHEMA, "tool": TOOL, **{key: setup[key] for key in ("path", "pace", "depth", "direct")}}
     try:
-        found = _core.replay(_source(wanted["source"]), setup, _report)
+        found = _core.replay(_source(wanted["source"]), setup, _Progress())
     except (_core.CoreError, OSError) as error:
         named = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
         _write({**said, "error": f"{named}{error.strerror}" if isinstance(error, OSError) else str(error)})
@@ -52,8 +54,17 @@ def _paired(table: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if key in laws and isinstance(value, list) else value for key, value in table.items()}
 
 
-def _report(requests: int, size_bytes: int, elapsed_ns: int) -> None:
-    _write({"requests": requests, "bytes": size_bytes, "elapsed_ns": elapsed_ns})
+class _Progress:
+    """Says what is done, once a second."""
+
+    def __init__(self) -> None:
+        self._began_s = self._said_s = time.monotonic()
+
+    def __call__(self, counts: Mapping[str, int]) -> None:
+        now_s = time.monotonic()
+        if now_s - self._said_s >= _PERIOD_S:
+            self._said_s = now_s
+            _write({**counts, "elapsed_s": now_s - self._began_s})
 
 
 def _write(said: Mapping[str, Any]) -> None:

@@ -41,7 +41,6 @@ _TABLE = {
     "Fitting the trace to the target": {
         "reads_only": row(bool, False, "--reads-only", "Only reads, which change nothing."),
         "fold": row(bool, False, "--fold", "Wrap requests beyond the target's end into it."),
-        "round": row(bool, False, "--round", "Whole pages: offsets down, lengths up."),
         **{name: each for name, each in PREPARING.items() if name != "time_scale"},
     },
     "The study": {
@@ -95,7 +94,6 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
     for flag, implied in (
         ("reads_only", {"keep": "reads"}),
         ("fold", {"limit": "target", "beyond": "wrap"}),
-        ("round", {"offsets": "down", "sizes": "round-out"}),
     ):
         if given[flag]:
             if doubled := next((name for name in implied if name in prepare), None):
@@ -132,10 +130,13 @@ def _table(run: Run) -> list[str]:
     from ioassay.stats.result import mean_of
 
     study = run.records.studies[0]
-    rows: dict[str, list[str]] = {}
-    for place, metric in enumerate(_COLUMNS.values()):
+    found: dict[str, dict[str, str]] = {}
+    for column, metric in _COLUMNS.items():
         for cell in cells(run.records, study, metric).cells:
-            own = rows.setdefault(cell.label, [""] * len(_COLUMNS))
-            own[place] = metrics.format_metric(metric, mean_of(cell.values))
-    first = "target" if len(rows) > 1 else ""
-    return console.aligned([first, *_COLUMNS], [[label, *own] for label, own in rows.items()]) if rows else []
+            found.setdefault(cell.label, {})[column] = metrics.format_metric(metric, mean_of(cell.values))
+    columns = [column for column in _COLUMNS if any(column in row for row in found.values())]
+    rows = [
+        [*([label] if len(found) > 1 else []), *(row.get(column, "") for column in columns)]
+        for label, row in found.items()
+    ]
+    return console.aligned([*(["target"] if len(found) > 1 else []), *columns], rows) if rows else []
