@@ -179,6 +179,9 @@ FACTORS: tuple[Factor, ...] = (
     Factor("elements", "flash elements", Kind.NUMBER, phrase="{} elements", single="1 element"),
     Factor("feed", "feeding", Kind.COMPOUND, phrase="feeding {}"),
     Factor("page", "page size", Kind.SIZE, "bytes", "pages of {}"),
+    # Replayed traces
+    Factor("pace", "pace", Kind.TEXT, phrase="{} pace", preposition="with"),
+    Factor("speed", "speed", Kind.NUMBER, phrase="speed {}"),
     Factor("policy", kind=Kind.TEXT, phrase="{}"),
     Factor("sizes", "sizes of requests", Kind.COMPOUND, phrase="sizes {}"),
     Factor("write_behind", "write-behind", Kind.TEXT, phrase="write-behind {}"),

@@ -110,9 +110,10 @@ def _params(given: dict[str, Any]) -> dict[str, Any]:
 
 def _speeds(given: dict[str, Any]) -> list[float]:
     try:
-        return [float(text) for text in given["speed"].split(",")]
+        speeds = [float(text) for text in given["speed"].split(",")]
     except ValueError:
         raise UsageError(f"--speed {given['speed']}: expected a factor such as 2, or several: 1,2,4") from None
+    return [int(speed) if speed.is_integer() else speed for speed in speeds]
 
 
 _COLUMNS = {
@@ -139,4 +140,4 @@ def _table(run: Run) -> list[str]:
         [*([label] if len(found) > 1 else []), *(row.get(column, "") for column in columns)]
         for label, row in found.items()
     ]
-    return console.aligned([*(["target"] if len(found) > 1 else []), *columns], rows) if rows else []
+    return console.aligned([*(["condition"] if len(found) > 1 else []), *columns], rows) if rows else []
