@@ -49,6 +49,17 @@ pub fn bin_middle(index: usize) -> Option<u64> {
     })
 }
 
+/// The bin of fio's finest histogram that a latency falls into; at most [`LAST_BIN`].
+#[inline]
+pub fn bin_index(value: u64) -> usize {
+    let shift = (value | 1).ilog2().saturating_sub(BITS);
+    if shift == 0 {
+        return value as usize;
+    }
+    // The value without its lower bits lies between 64 and 127.
+    ((shift as usize) << BITS) + (value >> shift) as usize
+}
+
 fn group_shift(index: usize) -> u32 {
     ((index >> BITS) as u32).saturating_sub(1)
 }
@@ -75,6 +86,15 @@ mod tests {
         }
         assert_eq!(bin_middle(LAST_BIN + 1), None);
         assert!(bin_middle(LAST_BIN).is_some());
+    }
+
+    #[test]
+    fn a_latency_falls_into_the_bin_between_whose_edges_it_lies() {
+        for index in 0..LAST_BIN {
+            let edges = (low_edge(index), low_edge(index + 1) - 1);
+            assert_eq!((bin_index(edges.0), bin_index(edges.1)), (index, index));
+        }
+        assert_eq!(bin_index(u64::MAX), LAST_BIN);
     }
 
     #[test]

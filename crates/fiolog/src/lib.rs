@@ -30,7 +30,7 @@ mod series;
 mod summary;
 mod tail;
 
-pub use bins::{BinLayout, LAST_BIN, bin_middle};
+pub use bins::{BinLayout, LAST_BIN, bin_index, bin_middle};
 pub use error::{Error, Fault};
 pub use histogram_log::{DirectionBins, HistogramLogSummary, read_histogram_log};
 pub use kind::{Direction, LogKind, Unit};

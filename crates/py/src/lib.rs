@@ -15,6 +15,7 @@ mod histogram;
 mod histogram_logs;
 mod logs;
 mod packed;
+mod replay;
 mod samples;
 mod simulation;
 mod traces;
@@ -44,6 +45,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(histogram_logs::read_histogram_log, module)?)?;
     module.add_function(wrap_pyfunction!(logs::read_log, module)?)?;
     module.add_function(wrap_pyfunction!(packed::unpack_zstd, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile_interval, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentiles, module)?)?;

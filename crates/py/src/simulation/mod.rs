@@ -7,6 +7,7 @@ mod state_file;
 mod sweep;
 mod threads;
 
+pub use outcome::columns;
 pub use sampling::sampled_hits;
 pub use state_file::state_label;
 pub use sweep::simulate_all;
@@ -220,20 +221,9 @@ fn finished<'py>(
     wall_s: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let results = outcome::dictionary(py, simulation)?;
-    of_trace(py, &results, opened)?;
+    traces::of_trace(py, &results, opened)?;
     results.set_item("wall_s", wall_s)?;
     Ok(results)
-}
-
-/// Adds what is known of a trace that was read.
-fn of_trace(py: Python<'_>, results: &Bound<'_, PyDict>, opened: &traces::Opened) -> PyResult<()> {
-    results.set_item("format", opened.format)?;
-    let changes = PyDict::new(py);
-    for (name, count) in opened.changes().counts() {
-        changes.set_item(name, count)?;
-    }
-    results.set_item("changes", changes)?;
-    results.set_item("cache", traces::cache_report(py, opened.cache())?)
 }
 
 /// The offline optimum of the buffer of a setup on a trace: page writes, the most hits among them.

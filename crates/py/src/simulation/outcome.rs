@@ -44,7 +44,7 @@ fn responses(py: Python<'_>, responses: Responses) -> PyResult<Bound<'_, PyDict>
 }
 
 /// A list for each number of the rows, those of structures within them included.
-fn columns<'py>(py: Python<'py>, rows: &[impl Serialize]) -> PyResult<Bound<'py, PyDict>> {
+pub fn columns<'py>(py: Python<'py>, rows: &[impl Serialize]) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
     for row in rows {
         append(&columns, pythonized(py, row)?.cast()?)?;

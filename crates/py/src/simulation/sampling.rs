@@ -5,7 +5,7 @@ use ioassay_sim::sampling::{SampledBuffer, SampledHits};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use super::{Attempt, Stoppable, failure, of_trace, setup};
+use super::{Attempt, Stoppable, failure, setup};
 use crate::errors::{Failure, exception, pythonized};
 use crate::traces::{self, SourceSpec};
 
@@ -35,7 +35,7 @@ pub fn sampled_hits<'py>(
         Ok((opened, hits))
     })?;
     let results = PyDict::new(py);
-    of_trace(py, &results, &opened)?;
+    traces::of_trace(py, &results, &opened)?;
     results.set_item("hits", pythonized(py, &hits)?)?;
     Ok(results)
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use super::cache::CacheReport;
-use super::open::open;
+use super::open::{Opened, open};
 use super::spec::SourceSpec;
 
 /// What a source of requests is like.
@@ -34,6 +34,17 @@ pub fn trace_info<'py>(py: Python<'py>, source: &Bound<'py, PyDict>, page_bytes:
     found.set_item("doubts", warnings(py, &info)?)?;
     found.set_item("cache", cache_report(py, cache)?)?;
     Ok(found)
+}
+
+/// Adds what is known of a trace that was read.
+pub fn of_trace(py: Python<'_>, results: &Bound<'_, PyDict>, opened: &Opened) -> PyResult<()> {
+    results.set_item("format", opened.format)?;
+    let changes = PyDict::new(py);
+    for (name, count) in opened.changes().counts() {
+        changes.set_item(name, count)?;
+    }
+    results.set_item("changes", changes)?;
+    results.set_item("cache", cache_report(py, opened.cache())?)
 }
 
 /// What the cache of parsed traces did.
