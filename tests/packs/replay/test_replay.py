@@ -6,15 +6,18 @@ Refusals are rows of tests/corpus/commands/replay.toml, settings of tests/corpus
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ioassay as ia
 from ioassay import metrics
 from ioassay.drivers import driver
-from ioassay.packs.replay import claims
+from ioassay.packs.replay import claims, replay_worker
 from ioassay.packs.replay.driver import SETUP
 from ioassay.records.record import OK
 from ioassay.roles import Load, Parsed
@@ -24,7 +27,7 @@ from ...cli.conftest import ask
 from ...corpora import cases
 from ...drivers.trials import ended, trial
 
-GOLDEN = Path(__file__).parents[2] / "golden/replay/0.1.0/oltp.txt"
+GOLDEN = Path(__file__).parents[2] / "golden/replay/0.1.0/mixed.txt"
 MADE = ("--requests", "400", "--arrivals", "poisson:2000", "--reads", "0.5", "--range", "8MiB")
 
 
@@ -152,8 +155,39 @@ def test_a_replay_on_a_file_does_what_the_trace_says_and_the_kernel_confirms_it(
         assert ("replay.late" in record.metrics) == ("--fast" not in how)
         if "--fast" not in how:  # never earlier than the trace says
             assert record.duration_s >= info["time"]["span_s"]
-    verdicts = {one["verdict"] for one in found["verdicts"]} if "verdicts" in found else set()
-    assert not any("CONTRADICTED" in each for each in verdicts), verdicts
+    assert found["trust"]["contradicted"] == 0
+    if how != ("--buffered",):
+        assert categories(found) == {"CONFIRMED"}
+
+
+def categories(found: Mapping[str, Any]) -> set[str]:
+    """Of the verdicts that a run has."""
+    (verdict,) = (one for one in found["findings"] if one["question"] == "verdict")
+    return {name for name, number in verdict["statistics"]["categories"].items() if number}
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.parametrize(
+    ("edit", "wanted"),
+    [
+        ("", {"CONFIRMED"}),
+        ('s/"write": {"ios": /&1/', {"CONFIRMED", "CONTRADICTED"}),
+        ('s/"mean_ns": [0-9][0-9.]*/"mean_ns": 9/g', {"CONTRADICTED"}),
+    ],
+)
+def test_an_output_that_somebody_edited_is_contradicted(tmp_path: Path, edit: str, wanted: set[str]) -> None:
+    assert ask("trace", "make", "t.csv", *MADE, cwd=tmp_path).code == 0
+    with (tmp_path / "data").open("wb") as data:
+        data.write(os.urandom(8 << 20))
+        os.fsync(data)  # what is dirty would be written with the replay's requests
+    setup = {"path": str(tmp_path / "data"), "size_bytes": 8 << 20, "pace": "timed", "depth": 64, "direct": True}
+    description = {"source": {"path": str(tmp_path / "t.csv")}, "setup": setup}
+    (tmp_path / SETUP).write_text(json.dumps(description))
+    replaying = shlex.join(replay_worker.command(tmp_path / SETUP))
+    judged = ia.witness(["sh", "-c", f"{replaying} | sed '{edit}'"], level="syscalls")
+    assert judged.exit_code == 0, judged.stderr
+    assert {verdict.category for verdict in judged.verdicts} == wanted
 
 
 @pytest.mark.root
