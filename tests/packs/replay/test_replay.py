@@ -19,11 +19,14 @@ from ioassay import metrics
 from ioassay.drivers import driver
 from ioassay.packs.replay import claims, replay_worker
 from ioassay.packs.replay.driver import SETUP
+from ioassay.packs.replay.questions import lateness
 from ioassay.records.record import OK
 from ioassay.roles import Load, Parsed
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 
 from ...cli.conftest import ask
+from ...computed_runs import execute, suite
 from ...corpora import cases
 from ...drivers.trials import ended, trial
 
@@ -200,3 +203,31 @@ def test_two_described_drives_serve_the_same_requests(tmp_path: Path) -> None:
         assert record.metrics["read.ios"] + record.metrics["write.ios"] == 400
         assert record.metrics["drive.read.ios"] == record.metrics["read.ios"]
         assert record.metrics["drive.write.bytes"] == record.metrics["write.bytes"]
+
+
+# Whether it kept the trace's times
+
+
+@pytest.mark.parametrize(
+    ("late_ns", "said"),
+    [
+        (1e5, "Requests were issued on time: the 99th percentile of lateness is 100 µs, 5 % of that of total latency."),
+        (1e6, "Requests were issued late: the 99th percentile of lateness is 1 ms, 50 % of that of total latency."),
+    ],
+)
+def test_requests_are_late_where_a_tenth_of_the_response_times_is_lateness(
+    tmp_path: Path, late_ns: float, said: str
+) -> None:
+    late = {"replay.lateness.p99": late_ns, "replay.lateness.max": 2e6, "replay.late": 0.5, "total.lat.p99": 2e6}
+    execute(tmp_path / "run", suite(repetitions=2, params={"metrics": late, "noise": 0}, factors={}))
+    records = frames.load(RunStore.open(tmp_path / "run"))
+    (finding,) = lateness.analyse(records, records.studies[0])
+    assert finding.statement == said
+    assert str(finding.premises[0]).startswith("Latency begins when the trace says that a request is due.")
+    assert finding.tables[0].rows[0][1:] == [late_ns, 2e6, 0.5, 2e6]
+
+
+def test_a_study_of_something_else_has_no_lateness(tmp_path: Path) -> None:
+    execute(tmp_path / "run", suite(repetitions=2, params={"metrics": {"total.lat.p99": 2e6}}))
+    records = frames.load(RunStore.open(tmp_path / "run"))
+    assert lateness.analyse(records, records.studies[0]) == []
