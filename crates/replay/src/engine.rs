@@ -124,7 +124,7 @@ pub fn replay(
         let made = Memory::filled(setup.buffer_bytes as usize, seed);
         made.map_err(|errno| Error::System { path: "memory".into(), step: "map it for data", errno, advice: "" })
     };
-    let (reads, writes) = (memory(0)?, memory(setup.seed)?);
+    let (reads, writes) = (memory(None)?, memory(Some(setup.seed))?);
     let ring = Ring::new(target.file.as_ref(), setup.depth(), BATCH, setup.fixed, reads, writes)?;
     let gate = Gate::new(target.bounds, setup.buffer_bytes);
     let supply = Supply::of(source, gate, || stop.load(Ordering::Relaxed));

@@ -156,3 +156,80 @@ impl Arena {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Arena, PAGE, Slots};
+    use crate::kernel::Place;
+    use ioassay_block::{Kind, Request};
+
+    fn request(kind: Kind, offset_bytes: u64, length_bytes: u64) -> Request {
+        Request { at_ns: 0, offset_bytes, length_bytes, device: 0, kind }
+    }
+
+    #[test]
+    fn a_request_waits_for_a_change_of_its_bytes_and_changes_wait_for_a_flush() {
+        use Kind::{Flush, Read, Trim, Write};
+        let flush = request(Flush, 0, 0);
+        let cases = [
+            (request(Write, 8, 4), request(Write, 11, 1), true),
+            (request(Write, 8, 4), request(Read, 4, 5), true),
+            (request(Write, 8, 4), request(Trim, 0, 99), true),
+            (request(Read, 8, 4), request(Write, 9, 1), true),
+            (request(Trim, 8, 4), request(Read, 11, 1), true),
+            (request(Read, 8, 4), request(Read, 8, 4), false),
+            (request(Write, 8, 4), request(Write, 12, 4), false),
+            (request(Write, 8, 4), request(Write, 4, 4), false),
+            (request(Write, 8, 4), flush, true),
+            (request(Trim, 8, 4), flush, true),
+            (request(Read, 8, 4), flush, false),
+            (flush, request(Write, 8, 4), true),
+            (flush, request(Read, 8, 4), false),
+            (flush, flush, false),
+        ];
+        for (before, next, waits) in cases {
+            let mut slots = Slots::new(4, 1 << 20);
+            let mut issue = |request: &Request| {
+                let (slot, _) = slots.take(request, 1, 0).unwrap();
+                slots.issue(slot);
+                slot
+            };
+            let (first, slot) = (issue(&request(Read, 500, 1)), issue(&before));
+            assert_eq!(slots.depends(&next), waits, "{before:?}, {next:?}");
+            // In another place of the list, and then out of it.
+            slots.complete(first);
+            assert_eq!(slots.depends(&next), waits, "{before:?}, {next:?}");
+            slots.complete(slot);
+            assert!(!slots.depends(&next));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn memory_is_given_once_until_it_is_freed_in_any_order(
+            steps in prop::collection::vec((any::<bool>(), 1..9 * PAGE, any::<prop::sample::Index>()), 1..200),
+        ) {
+            let mut arena = Arena::new(16 * PAGE, 200);
+            let mut held: Vec<(u64, Place)> = Vec::new();
+            for (take, length, which) in steps {
+                if !take && !held.is_empty() {
+                    let (extent, _) = held.swap_remove(which.index(held.len()));
+                    arena.free(extent);
+                } else if let Some((extent, place)) = arena.allocate(length) {
+                    prop_assert!(place.start % PAGE == 0 && place.start + length <= 16 * PAGE);
+                    for (_, other) in &held {
+                        let apart = place.start >= other.start + other.length || other.start >= place.start + length;
+                        prop_assert!(apart, "{place:?} {other:?}");
+                    }
+                    held.push((extent, place));
+                }
+            }
+            for (extent, _) in held {
+                arena.free(extent);
+            }
+            prop_assert!(arena.allocate(16 * PAGE).is_some(), "all is free again");
+        }
+    }
+}

@@ -8,6 +8,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, mu
 
 use crate::content::{SECTOR, stamp};
 
+const PAGE: usize = 4096;
+
 /// Bytes within a [`Memory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -25,8 +27,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Maps `length` bytes, a multiple of the page, and fills them with what follows from `seed`.
-    pub fn filled(length: usize, seed: u64) -> Result<Self, Errno> {
+    /// Maps `length` bytes, a multiple of the page, and fills them: by what follows from `seed`, or zeros.
+    pub fn filled(length: usize, seed: Option<u64>) -> Result<Self, Errno> {
         // SAFETY: a new mapping, at an address that the kernel chooses.
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
@@ -35,9 +37,9 @@ impl Memory {
         let _ = unsafe { madvise(start, length, Advice::LinuxHugepage) };
         let start = NonNull::new(start.cast()).ok_or(Errno::FAULT)?;
         let mut memory = Self { start, length, locked: false, leaked: false };
-        let mut numbers = SplitMix64(seed);
-        for word in 0..length / 8 {
-            memory.write(8 * word, &numbers.next().to_le_bytes());
+        match seed.map(SplitMix64) {
+            Some(mut numbers) => (0..length).step_by(8).for_each(|at| memory.write(at, &numbers.next().to_le_bytes())),
+            None => (0..length).step_by(PAGE).for_each(|at| memory.write(at, &[0])),
         }
         // SAFETY: the mapping is ours.
         memory.locked = unsafe { mlock(start.as_ptr().cast(), length) }.is_ok();

@@ -60,8 +60,9 @@ impl Source for Given {
     }
 }
 
-fn source(requests: &[Request]) -> Box<Given> {
-    Box::new(Given(requests.to_vec().into_iter()))
+fn source(requests: &[Request]) -> Box<dyn Source + Send> {
+    let owned: Vec<_> = requests.into();
+    Box::new(Given(owned.into_iter()))
 }
 
 /// The replay of a trace that was surveyed, as it is in use.
