@@ -311,24 +311,26 @@ def replay(
 ) -> dict[str, Any]:
     """Issue a trace on a file or block device through io_uring, at its own times or as fast as possible.
 
-    source is that of `simulate`. Keys of setup (default): path (None: nothing is done, only timed), direct (true),
-    size_bytes (all of the target), pace ("timed"; "fast"), depth (1024; 32), duration_ns (None), seed (0) of the data
-    written, fixed (true: registered buffers), buffer_bytes (64 MiB for writes, and for reads), survey (true: a trace that
-    can be read twice is read and checked first). The target is neither created nor made longer or shorter.
+    source is that of `simulate`. Keys of setup (default): path (None: nothing is done, only timed), exclusive (true: a
+    block device that is written must be nobody else's; false: the caller has claimed it), direct (true), size_bytes
+    (all of the target), pace ("timed"; "fast"), depth (1024; 32), duration_ns (None), seed (0) of the data written,
+    fixed (true: registered buffers), buffer_bytes (64 MiB for writes, and for reads), survey (true: a trace that can
+    be read twice is read and checked first). The target is neither created nor made longer or shorter.
 
-    Returns, in nanoseconds of CLOCK_MONOTONIC: ended ("trace", "duration", "interrupted" by any exception of a signal's
-    handler, or "failed" with reason), begin_ns and end_ns (first issue, last completion), span_ns (first to last due
-    time), requests issued, skipped by the preparation, and changes; read, write, trim and sync, each with ios, bytes,
-    errors and the distributions lat (issue to completion) and response (due time to completion) of those without error;
-    lateness (due time to issue, of all), late (more than 50 µs), drift_ppm (slope of lateness over time), waits (why
-    requests were held: depth, buffers, order, trace), times_back, most_outstanding, errors, failures (by kind and errno,
-    0 where too few bytes were moved, with the first), series (columns, a row for each second), cpu_ns of the issuing
-    thread, spin_ns (how long before a due time it spins), ring and bounds (what kernel and target offer), census (None
-    without a survey). A distribution has bins (of `fio_bin_ns`: count), mean_ns, min_ns, max_ns and stddev_ns.
+    Returns, in nanoseconds of CLOCK_MONOTONIC: ended ("trace", "duration", "interrupted" by any exception of a
+    signal's handler, or "failed" with reason), begin_ns and end_ns (first issue, last completion), span_ns (first to
+    last due time), requests issued, skipped by the preparation, and changes; read, write, trim and sync, each with
+    ios, bytes, errors and the distributions lat (issue to completion) and response (due time to completion) of those
+    without error; lateness (due time to issue, of all), late (more than 50 µs), drift_ppm (slope of lateness over
+    time), waits (why requests were held: depth, buffers, order, trace), times_back, most_outstanding, errors, failures
+    (by kind and errno, 0 where too few bytes were moved, with the first), series (columns, a row for each second),
+    cpu_ns of the issuing thread, spin_ns (how long before a due time it spins), ring and bounds (what kernel and
+    target offer), census (None without a survey). A distribution has bins (of `fio_bin_ns`: count), mean_ns, min_ns,
+    max_ns and stddev_ns.
 
-    on_progress gets issued, completed, errors, late and trace_ns about every 100 ms; what it raises ends the replay, and
-    is raised. CoreError names a request that the target cannot take, OSError a target that cannot be opened; once
-    requests were issued, both are a reason. Other threads of Python run meanwhile.
+    on_progress gets issued, completed, bytes, errors, late and trace_ns about every 100 ms; what it raises ends the
+    replay, and is raised. CoreError names a request that the target cannot take, OSError a target that cannot be
+    opened; once requests were issued, both are a reason. Other threads of Python run meanwhile.
     """
 
 def simulate(source: dict[str, Any], setup: dict[str, Any], threads: int = 1) -> dict[str, Any]:

@@ -91,6 +91,7 @@ fn shown<'py>(py: Python<'py>, progress: &engine::Progress) -> PyResult<Bound<'p
     let counts = [
         ("issued", &progress.issued),
         ("completed", &progress.completed),
+        ("bytes", &progress.bytes),
         ("errors", &progress.errors),
         ("late", &progress.late),
         ("trace_ns", &progress.trace_ns),

@@ -35,6 +35,8 @@ const STARVED_NS: u64 = 100_000;
 pub struct Progress {
     pub issued: AtomicU64,
     pub completed: AtomicU64,
+    /// Of completed requests, errors included.
+    pub bytes: AtomicU64,
     pub errors: AtomicU64,
     pub late: AtomicU64,
     /// Due time of the last request that was issued, since that of the first.
@@ -156,6 +158,7 @@ struct Counts {
     issued: u64,
     taken: u64,
     completed: u64,
+    bytes: u64,
     waits: Waits,
     /// The last request that is counted in `waits`.
     held: u64,
@@ -461,6 +464,7 @@ impl Engine<'_> {
             }
             let done = slots.complete(slot);
             counts.completed += 1;
+            counts.bytes += done.request.length_bytes;
             let result = match done.result {
                 _ if does_nothing => i64::MAX,
                 0 => result.into(),
@@ -471,6 +475,7 @@ impl Engine<'_> {
         if counts.completed > before {
             counts.end_ns = now;
             progress.completed.store(counts.completed, Ordering::Relaxed);
+            progress.bytes.store(counts.bytes, Ordering::Relaxed);
             progress.errors.store(tally.errors, Ordering::Relaxed);
         }
         Ok(())

@@ -30,6 +30,8 @@ pub struct Setup {
     /// An existing file or block device. Without one all requests are done at once, by nothing: what remains is the
     /// overhead of the replay.
     pub path: Option<PathBuf>,
+    /// Whether a block device that is written must be nobody else's (`O_EXCL`); not where the caller has claimed it.
+    pub exclusive: bool,
     /// Past the page cache, by `O_DIRECT`.
     pub direct: bool,
     /// Only the target's first bytes are used.
@@ -54,6 +56,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             path: None,
+            exclusive: true,
             direct: true,
             size_bytes: None,
             pace: Pace::Timed,

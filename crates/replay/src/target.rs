@@ -51,7 +51,8 @@ pub struct Target {
 impl Target {
     /// Opens what `setup` names: to write on it, or to read it and write its caches.
     ///
-    /// A block device to write on must not be mounted or in use by another part of the system.
+    /// A block device to write on must not be mounted or in use by another part of the system, unless `setup` says that the
+    /// caller has seen to it.
     pub fn open(setup: &Setup, writes: bool) -> Result<Self, Error> {
         let Some(path) = setup.path.clone() else {
             let bounds = Bounds {
@@ -69,7 +70,7 @@ impl Target {
         if !is_device && !found.is_file() {
             return Err(Error::Target { path, why: "is neither a file nor a block device".into() });
         }
-        let exclusive = if is_device && writes { libc::O_EXCL } else { 0 };
+        let exclusive = if is_device && writes && setup.exclusive { libc::O_EXCL } else { 0 };
         let direct = if setup.direct { libc::O_DIRECT } else { 0 };
         let opened = OpenOptions::new().read(true).write(writes).custom_flags(exclusive | direct).open(&path);
         let file = opened.map_err(|error| {

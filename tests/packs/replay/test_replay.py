@@ -27,6 +27,7 @@ from ioassay.store.run_folder import RunStore
 
 from ...cli.conftest import ask
 from ...computed_runs import execute, suite
+from ...conftest import loop_on
 from ...corpora import cases
 from ...drivers.trials import ended, trial
 
@@ -118,6 +119,7 @@ def test_the_speed_scales_the_times_of_the_trace_and_its_addresses_are_mapped(tm
         "pace": "timed",
         "depth": 1024,
         "direct": True,
+        "exclusive": False,
         "seed": 7,
     }
 
@@ -161,6 +163,19 @@ def test_a_replay_on_a_file_does_what_the_trace_says_and_the_kernel_confirms_it(
     assert found["trust"]["contradicted"] == 0
     if how != ("--buffered",):
         assert categories(found) == {"CONFIRMED"}
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_reads_writes_trims_and_flushes_on_a_device_are_confirmed(tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(bytes(16 << 20))
+    kinds = [("write", 4096), ("flush", 0), ("read", 4096), ("trim", 8192)] * 40
+    rows = [f"{n * 10**6},{kind},{0 if kind == 'flush' else n * 65536},{size}" for n, (kind, size) in enumerate(kinds)]
+    (tmp_path / "t.csv").write_text("\n".join(["time_ns,kind,offset_bytes,length_bytes", *rows]))
+    with loop_on(tmp_path / "image", "--direct-io=on") as device:
+        answer = ask("replay", "t.csv", "--target", device, "--repetitions", "2", "--json", cwd=tmp_path)
+    assert answer.code == 0, answer
+    assert answer.json["trust"]["contradicted"] == 0 and "CONFIRMED" in categories(answer.json)
 
 
 def categories(found: Mapping[str, Any]) -> set[str]:

@@ -249,6 +249,7 @@ class Replay(Driver):
             "pace": wanted.pace,
             "depth": wanted.depth,
             "direct": wanted.direct,
+            "exclusive": False,  # the target has claimed it
             "seed": trial.seed % 2**63,
         }
         if wanted.duration_s is not None:
