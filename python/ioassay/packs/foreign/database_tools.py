@@ -15,6 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from ioassay.errors import InputError
+from ioassay.formats import Conventions
 from ioassay.formats.number_parsing import (
     between,
     equal,
@@ -50,6 +51,7 @@ def _transactions(text: str, words: Sequence[str]) -> Iterator[Claim]:
                 seconds=_interval_s(found, "transactions", "tps"),
                 latency_ns=found.positive("mean", "stddev"),
                 errors=found.whole("failed"),
+                workers=found.whole("clients"),
             )
 
 
@@ -71,18 +73,20 @@ def _requests(text: str, words: Sequence[str]) -> Iterator[Claim]:
                 test=test,
                 operations=found.whole("requests"),
                 seconds=_interval_s(found, "requests", "rate"),
+                workers=found.whole("clients"),
                 latency_ns=_latencies(found.text("names").split(), found.text("values").split()),
             )
     for found in _RULES["redis_quiet"].lines(text, " requests per second, p50="):
-        yield Claim(source="redis_benchmark", kind="keys", test=found.text("test"), latency_ns=found.positive("p50"))
+        rate, latency_ns = found.value("rate"), found.positive("p50")
+        yield Claim("redis_benchmark", "keys", found.text("test"), operations_per_s=rate, latency_ns=latency_ns)
     if head := _CSV_HEAD.search(text):
         names = [name.removesuffix("_latency_ms") for name in head[0].replace('"', "").split(",")]
         for line in takewhile(lambda line: line.startswith('"'), next_lines(text, head.end(), _MOST_TESTS)):
             fields = re.findall(r'"([^"]{0,200})"', line)
             if len(fields) != len(names):
                 raise InputError(f"redis-benchmark's table has a row of {len(fields)} fields; expected {len(names)}")
-            latency_ns = _latencies(names[2:], fields[2:])
-            yield Claim(source="redis_benchmark", kind="keys", test=fields[0], latency_ns=latency_ns)
+            rate, latency_ns = real(fields[1], "redis-benchmark's rps"), _latencies(names[2:], fields[2:])
+            yield Claim("redis_benchmark", "keys", fields[0], operations_per_s=rate, latency_ns=latency_ns)
 
 
 def _latencies(names: Sequence[str], values: Sequence[str]) -> dict[str, float]:
@@ -99,6 +103,8 @@ PGBENCH = Tool(
     "pgbench",
     sign="number of transactions actually processed: ",
     claims=_transactions,
+    split=lambda text: parts_from(text, [match.start() for match in re.finditer("^transaction type: ", text, re.M)]),
+    LEVELS=_RULES["pgbench_levels"],
     missing="pgbench printed no report of a run",
     silent=lambda text, words: bool({"-i", "--initialize"} & set(words)),
 )
@@ -107,6 +113,8 @@ REDIS_BENCHMARK = Tool(
     sign=r'throughput summary: | requests per second, p50=|"test","rps",',
     claims=_requests,
     missing="redis-benchmark printed no results",
+    CONVENTIONS=Conventions(tests_are_work=True),
+    LEVELS=_RULES["redis_levels"],
 )
 
 
@@ -330,16 +338,6 @@ def _of_test(test: _FileTest) -> Iterator[Claim]:
         )
 
 
-SYSBENCH = Tool(
-    "sysbench",
-    claims=_claims,
-    missing="sysbench printed no results of a fileio test",
-    silent=lambda text, words: _END in text and (_SECTION not in text or any(_file_tests(text))),
-    sign=lambda text: (_SECTION in text and "fsyncs/s:" in text) or "Creating files for the test" in text,
-    split=lambda text: parts_from(text, [match.start() for match in re.finditer(r"^sysbench \d", text, re.M)]),
-)
-
-
 def _entries(text: str) -> Iterator[Entry]:
     """The tests in their order; InputError when none was begun, or when a number is none."""
     _, *parts = text.split(_OPTIONS)
@@ -401,6 +399,14 @@ def _of_files(part: str, head: Fields) -> tuple[str, dict[str, str], dict[str, f
     return what, levels, metrics
 
 
-SYSBENCH_RESULTS = ResultFile(
-    "sysbench's output", lambda text: re.search(r"^sysbench [01]\.[0-9]", text, re.M) is not None, _entries
+SYSBENCH = Tool(
+    "sysbench",
+    claims=_claims,
+    missing="sysbench printed no results of a fileio test",
+    silent=lambda text, words: _END in text and (_SECTION not in text or any(_file_tests(text))),
+    sign=lambda text: (_SECTION in text and "fsyncs/s:" in text) or "Creating files for the test" in text,
+    split=lambda text: parts_from(text, [match.start() for match in re.finditer(r"^sysbench \d", text, re.M)]),
+    RESULTS=ResultFile(
+        "sysbench's output", lambda text: re.search(r"^sysbench [01]\.[0-9]", text, re.M) is not None, _entries
+    ),
 )

@@ -119,7 +119,7 @@ def _bonnie(text: str, words: Sequence[str]) -> Iterator[Claim]:
         chunk_bytes = size(found[1], found[2], "Bonnie++'s chunk").rounded
     for run in list(_lines(text)) or _tables(text):
         for test in _TESTS:
-            yield from _tested(test, run, chunk_bytes, direct="D" in options)
+            yield from _tested(test, run, chunk_bytes, direct="D" in options if words else None)
 
 
 def _lines(text: str) -> Iterator[_Results]:
@@ -154,7 +154,7 @@ def _size(text: str) -> int | None:
     return size(found[1], found[2], "Bonnie++'s size").rounded if found else None
 
 
-def _tested(test: str, run: _Results, chunk_bytes: int | None, *, direct: bool) -> Iterator[Claim]:
+def _tested(test: str, run: _Results, chunk_bytes: int | None, *, direct: bool | None) -> Iterator[Claim]:
     printed = run.rates[test]
     if not printed:
         return

@@ -128,14 +128,6 @@ def _block_bytes(argv: Sequence[str]) -> int | None:
     return None
 
 
-ELBENCHO = Tool(
-    "elbencho",
-    sign=r"^OPERATION +RESULT TYPE +FIRST DONE +LAST DONE",
-    claims=_claims,
-    missing="elbencho printed no phase",
-    silent=lambda text, words: bool(_phases(text)),
-)
-
 _SIZES = {"bs", "file_size"}
 _MOST_COLUMNS = 500
 
@@ -188,7 +180,14 @@ def _is_csv(text: str) -> bool:
     return {"operation", "time ms last"} <= set(_names(first.split(",")[:_MOST_COLUMNS]))
 
 
-ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
+ELBENCHO = Tool(
+    "elbencho",
+    sign=r"^OPERATION +RESULT TYPE +FIRST DONE +LAST DONE",
+    claims=_claims,
+    missing="elbencho printed no phase",
+    silent=lambda text, words: bool(_phases(text)),
+    RESULTS=ResultFile("elbencho's --csvfile", _is_csv, _entries),
+)
 
 
 # vdbench's flat file (output/flatfile.html), written after vdbench's documentation and the source of that file
@@ -329,8 +328,8 @@ VDBENCH = Tool(
     claims=_vdbench_claims,
     missing=_NOTHING,
     outputs=_vdbench_outputs,
+    RESULTS=ResultFile("vdbench's flatfile.html", _HEAD.search, _vdbench_entries),
 )
-VDBENCH_RESULTS = ResultFile("vdbench's flatfile.html", VDBENCH.looks_like, _vdbench_entries)
 
 
 # The Phoronix Test Suite's composite.xml, written after its schema (pts-core/definitions/result-file.xsd of its
@@ -389,7 +388,7 @@ def _text_of(element: ElementTree.Element, name: str) -> str:
     return " ".join((element.findtext(name) or "").split())
 
 
-PHORONIX_RESULTS = ResultFile(
+PHORONIX = ResultFile(
     "the Phoronix Test Suite's composite.xml",
     lambda text: "<PhoronixTestSuite>" in text[:_HEAD_CHARS],
     _phoronix_entries,

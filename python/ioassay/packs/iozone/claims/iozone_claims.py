@@ -14,8 +14,7 @@ from functools import cache, partial
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, tool_runs
 from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
-from ioassay.formats.result_entry import Entry, ResultFile, size_level
-from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, Claim, Warning_
+from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, Claim
 
 # What a command line asks for. IOzone reads its options with getopt: flags may be joined (`-Rab x.xls` is -R -a -b),
 # and values may follow without a space (`-i0`). Only what a claim needs is kept.
@@ -337,17 +336,12 @@ def pass_of(test: str) -> str:
 
 NAME = "iozone"
 STREAM = "stdout"
-CONVENTIONS = Conventions(passes=True, tests_are_work=True)
+CONVENTIONS = Conventions(passes=True, tests_are_work=True, pass_of=pass_of)
 _PREAMBLE_CHARS = 20_000
 """What stands before a table: contributors, options, the command line."""
 _KB, _OPS, _MICROSECONDS = "kB", "ops", "us"
-_DOUBTS = {
-    "clock-clamp": "took no longer than a step of its clock: the number is the clock's, not the disk's",
-    "poor-timer": "is so short that IOzone itself calls the numbers inaccurate",
-}
 _POOR = re.compile(r"Timer resolution is poor.{0,200}?Sizes (\d{1,15}) kBytes", re.S)
 _PRIMED_TEST, _BACKWARD_TEST = 1, 3
-_DIRECTIONS = ("read", "write")
 _JITTER_RECORDS = 100
 """With -K, two single bytes are read before every record of test 1 whose number this divides."""
 
@@ -399,16 +393,6 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         why = "it was ended before its first test did, or refused; its last line is "
         raise InputError(f"IOzone's output has no numbers: {why}{text.strip()[-100:].splitlines()[-1]!r}")
     return claims
-
-
-def warnings(claims: Sequence[Claim]) -> list[Warning_]:
-    """What is to be said of claims whose own output gives something against them."""
-    found = []
-    for doubt, text in _DOUBTS.items():
-        names = dict.fromkeys(claim.test for claim in claims if doubt in claim.doubts)
-        if names:
-            found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file"))
-    return found
 
 
 def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
@@ -504,54 +488,7 @@ def _of_processes(one: Throughput, run: _Run) -> Claim:
         paths=tuple(run.asked.files),
         file_bytes=one.file_kib * 1024 if one.file_kib else None,
         record_bytes=record_bytes,
+        workers=one.processes,
         includes=run.includes,
         unreported=() if "x" in run.asked.flags else ("stonewalled",),
     )
-
-
-# Results for `ioassay import`: of the table, of the report that -R adds for Excel, and of throughput mode (-t). A cell
-# of the matrix is an entry with the rate of each pass; so is what the processes of one run have in throughput mode.
-
-
-def _entries(text: str) -> list[Entry]:
-    """The cells in the order in which IOzone ran them."""
-    claims = read(text)
-    of_passes = all(claim.test in PASSES for claim in claims)
-    workers = {} if of_passes else {one.test: str(one.processes) for one in throughputs(text)}
-    return [_entry(cell, workers.get(cell[0].test, "")) for cell in _cells(claims)]
-
-
-def _cells(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """The passes of each cell; a pass that the cell has already begins the same cell anew, a repetition."""
-    cells: list[list[Claim]] = []
-    for claim in claims:
-        last = cells[-1] if cells else []
-        same = last and (last[0].file_bytes, last[0].record_bytes) == (claim.file_bytes, claim.record_bytes)
-        if same and all(one.test != claim.test for one in last):
-            last.append(claim)
-        else:
-            cells.append([claim])
-    return cells
-
-
-def _entry(cell: Sequence[Claim], workers: str) -> Entry:
-    first = cell[0]
-    levels = {"file_size": first.file_bytes, "record_size": first.record_bytes}
-    options = {name: size_level(value) for name, value in levels.items() if value is not None}
-    metrics = {}
-    for claim in cell:
-        name = pass_of(claim.test)
-        if claim.rate_bytes_per_s:
-            metrics[f"{name}.bw"] = claim.rate_bytes_per_s
-        if name in _DIRECTIONS:
-            metrics |= {f"{name}.lat.{statistic}": value for statistic, value in claim.latency_ns.items()}
-    return Entry(
-        "iozone",
-        options={**options, **({"workers": workers} if workers else {})},
-        metrics=metrics,
-        warnings=warnings(cell),
-        problem="" if metrics else "IOzone's numbers are times of passes that ioassay has no metric for",
-    )
-
-
-RESULTS = ResultFile("IOzone's output or its -R report", looks_like, _entries)
