@@ -1,8 +1,9 @@
 """Captures golden outputs of installed tools: `python tests/golden/capture.py FOLDER [TOOL…]`, as root.
 
 captures.toml has the cases. What each prints is in `FOLDER/<tool>/<version>/`, unedited, but that its working folder is
-written as /golden; standard error, where there is any, in `*.err`, and then of an empty output no file. Debian has no
-elbencho, which was built from its source. Outputs of vdbench are written after its documentation, in `documented`.
+written as /golden; standard error, where there is any, in `*.err`, and then of an empty output no file. A tool that
+Debian has not, or not in this version, was built from its source and put first in `IOASSAY_GOLDEN_PATH`: elbencho,
+sysbench 0.4, 0.5 and 1.1, LevelDB's db_bench. Outputs of vdbench are written after its documentation, in `documented`.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from pathlib import Path
 from typing import Any
 
 TOOLS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("captures.toml").read_text())
-ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games"}
+_FIRST = os.environ.get("IOASSAY_GOLDEN_PATH", "/usr/local/sbin")
+ENVIRONMENT = {"LC_ALL": "C", "PATH": f"{_FIRST}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games"}
 
 
 def capture(tool: str, into: Path, work: Path) -> None:
     """Every case of a tool, in one shell."""
     table = TOOLS[tool]
-    shown = subprocess.run(["sh", "-c", table["version"]], capture_output=True, text=True, check=False)
+    shown = subprocess.run(["sh", "-c", table["version"]], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     version = re.search(r"\d+(\.\d+)+[\w-]*", shown.stdout + shown.stderr)
     assert version, f"{tool} does not say its version"
-    folder = into / tool / version[0] / table.get("folder", "")
+    folder = into / table.get("tool", tool) / version[0] / table.get("folder", "")
     folder.mkdir(parents=True, exist_ok=True)
     lines = [table.get("before", "")]
     lines += [
