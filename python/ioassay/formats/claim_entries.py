@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -64,7 +64,7 @@ def read(name: str, text: str, source: str) -> list[Entry]:
     tool: Any = formats.parser(name)
     parts = (tool.split(text) if hasattr(tool, "split") else []) or [text]
     try:
-        found = [entry for part in parts for entry in entries(tool.read(part), levels(tool, part))]
+        found = [entry for part in parts for entry in _of_part(tool, part)]
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     if not found:
@@ -72,13 +72,16 @@ def read(name: str, text: str, source: str) -> list[Entry]:
     return found
 
 
-def levels(tool: Any, text: str) -> dict[str, str]:
-    """What a part of an output states of the whole load, by its tool's rules for that."""
-    rules = getattr(tool, "LEVELS", None)
-    return dict(rules.read(text).texts) if rules is not None else {}
+def _of_part(tool: Any, text: str) -> Iterator[Entry]:
+    """Those of one run, with what its output states of the whole load (`LEVELS`) and says itself (`remarks`)."""
+    stated = tool.LEVELS.read(text).texts if hasattr(tool, "LEVELS") else {}
+    remarks = tool.remarks(text) if hasattr(tool, "remarks") else []
+    for number, entry in enumerate(entries(tool.read(text))):
+        said = entry.warnings if number else [*remarks, *entry.warnings]
+        yield replace(entry, options={**stated, **entry.options}, warnings=said)
 
 
-def entries(claims: Sequence[Claim], stated: Mapping[str, str] | None = None) -> list[Entry]:
+def entries(claims: Sequence[Claim]) -> list[Entry]:
     """The claims that belong to one load are one entry; the same metric again begins the same load anew."""
     found: list[tuple[Mapping[str, str], list[Claim], dict[str, float]]] = []
     for claim in claims:
@@ -88,11 +91,11 @@ def entries(claims: Sequence[Claim], stated: Mapping[str, str] | None = None) ->
             found[-1][2].update(metrics)
         elif metrics:
             found.append((key, [claim], metrics))
-    return [_entry(*one, stated or {}) for one in found]
+    return [_entry(*one) for one in found]
 
 
-def _entry(key: Mapping[str, str], claims: Sequence[Claim], metrics: Mapping[str, float], stated: Any) -> Entry:
-    options = {**stated, **key, **_circumstances(claims)}
+def _entry(key: Mapping[str, str], claims: Sequence[Claim], metrics: Mapping[str, float]) -> Entry:
+    options = {**key, **_circumstances(claims)}
     return Entry(key.get("test", claims[0].source), options=options, metrics=metrics, warnings=warnings(claims))
 
 

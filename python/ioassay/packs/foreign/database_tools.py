@@ -160,9 +160,9 @@ class _FileTest:
 
     head: Fields
     body: Fields
-    rates: tuple[float, ...]
+    rates: tuple[float, float, float]
     """Of reads, writes and synchronisations a second."""
-    numbers: tuple[int, ...] | None
+    numbers: tuple[int, int, int] | None
     """Of the same, where they are printed."""
     events: int
     """0 where they are not printed."""
@@ -187,7 +187,8 @@ def _file_tests(text: str) -> Iterator[_FileTest]:
             if "read_number" in body:
                 numbers = (body["read_number"].rounded, body["write_number"].rounded, body["sync_number"].rounded)
                 requests, per_s = numbers[0] + numbers[1], body["requests"].value
-                rates = tuple(one * per_s / requests if requests else 0.0 for one in numbers)
+                share = per_s / requests if requests else 0.0
+                rates = (numbers[0] * share, numbers[1] * share, numbers[2] * share)
             else:
                 rates = (body["reads"].value, body["writes"].value, body["fsyncs"].value)
             flags = head.text("flags").strip()
