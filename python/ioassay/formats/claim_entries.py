@@ -59,6 +59,12 @@ def readers() -> list[Reader]:
     return [*found, *claimed, *(Reader(name, "", looks_like, own[name].read) for name, looks_like in similar.items())]
 
 
+def binaries() -> dict[bytes, str]:
+    """What the files of tools that are refused begin with, and why."""
+    tools = (formats.parser(name) for name in formats.REGISTRY)
+    return {begin: why for tool in tools for begin, why in getattr(tool, "BINARY", {}).items()}
+
+
 def read(name: str, text: str, source: str) -> list[Entry]:
     """The loads of an output by the claims of its tool; InputError names `source`."""
     tool: Any = formats.parser(name)

@@ -31,6 +31,7 @@ from ioassay.study.plan import make_trial
 
 _ABSENT = "default"
 _SHOWN_UNREAD = 5
+_HEAD_BYTES = 16
 _QUESTIONS_TO_SUMS = ["conditions", "verdict", "describe", "stability", "caveats"]
 """Those that compare no levels: a sum is no condition that could be chosen over its own parts."""
 
@@ -150,6 +151,10 @@ def _read_results(member: Member) -> Iterable[Entry]:
     readers = claim_entries.readers()
     wanted = ", ".join(one.WANTED for one in readers if one.WANTED)
     try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if refused := next((why for begin, why in claim_entries.binaries().items() if head.startswith(begin)), ""):
+            raise UnknownFormat(f"{name}: {refused}")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from None
