@@ -15,6 +15,7 @@ from typing import Any
 
 from ioassay import formats
 from ioassay.errors import InputError
+from ioassay.formats import number_parsing
 from ioassay.formats.number_parsing import last_line
 from ioassay.formats.result_entry import FORMATS, REGISTRY, Entry, size_level
 from ioassay.records.record import Claim, Warning_
@@ -29,7 +30,7 @@ _DOUBTS = {
 }
 """What is said of a claim with this doubt, and whether a larger file helps."""
 _LATENCY = re.compile(r"(?:(slat|clat|sync)\.)?(\w[\w.]*)")
-_LONGEST_NAME = 40
+_LONGEST_NAME, _SHOWN_UNREAD = 40, 8
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,18 @@ def readers() -> list[Reader]:
         for name, tool in tools.items()
     )
     return [*found, *claimed, *(Reader(name, "", looks_like, own[name].read) for name, looks_like in similar.items())]
+
+
+def loads(reader: Reader, text: str, source: str) -> list[Entry]:
+    """What a reader finds; its first entry has a warning that names what the text states and is not read."""
+    with number_parsing.marks() as lines:
+        found = list(reader.read(text, source))
+    names = number_parsing.unread(text, lines) if found else []
+    if names:
+        more = f" and {len(names) - _SHOWN_UNREAD} more" if len(names) > _SHOWN_UNREAD else ""
+        said = f"{source} states more than is read: {', '.join(names[:_SHOWN_UNREAD])}{more}"
+        found[0] = replace(found[0], warnings=[*found[0].warnings, Warning_("fields-unread", said)])
+    return found
 
 
 def binaries() -> dict[bytes, str]:

@@ -382,7 +382,8 @@ def _entry(part: str) -> Entry:
     kinds = {"prime_limit": "cpu", "operations": "memory", "transactions": "oltp", "flags": "fileio"}
     known = {**other.texts, **head.texts}
     kind = next((kind for field, kind in kinds.items() if field in known), "other")
-    options = {"test": kind, **({"workers": head.text("threads")} if "threads" in head else {})}
+    options = {"test": kind, "workers": head.text("threads"), "target_rate": head.text("target_rate")}
+    options = {name: level for name, level in options.items() if level}
     section, end = _SECTION.search(part), _END.search(part)
     if end is None:
         return Entry(kind, options=options, problem=f"sysbench was ended before its results: {last_line(part)}")
@@ -407,8 +408,8 @@ def _entry(part: str) -> Entry:
         metrics = {name: rate for name, rate in rates.items() if rate is not None}
         if errors := other.whole("ignored"):
             warnings = [Warning_("errors", f"{errors} transactions of sysbench failed and were begun again")]
-    fatal = re.search(r"^FATAL: (.{1,200})", part, re.M)
-    problem = f"sysbench: {fatal[1]}" if fatal else "" if metrics else "no request was done"
+    fatal = other.text("fatal")
+    problem = f"sysbench: {fatal}" if fatal else "" if metrics else "no request was done"
     levels = {name: level for name, level in levels.items() if level}
     times = {f"event.time.{name}": value for name, value in _event_times_ns(body, events).items()}
     return Entry(kind, options={**options, **levels}, metrics={**metrics, **times}, problem=problem, warnings=warnings)

@@ -25,6 +25,7 @@ from ioassay.formats.number_parsing import (
     decimal,
     duration,
     lines_with,
+    mark,
     next_lines,
     parts_from,
     quotient,
@@ -141,6 +142,7 @@ def _tables(text: str) -> Iterator[_Results]:
     """Rows of columns of one width; latencies stand below the tests that ran, if those by character did as well."""
     for head in _HEAD.finditer(text):
         row = head[1]
+        mark(row)
         if volume := re.search(r"(?:^|\s)([0-9]{1,12}[kKMGT])(?::[0-9]{1,9}[kKMG]?)?$", row[:20].rstrip()):
             rates = {name: row[place : place + 5].strip() for name, (*_, place) in _TESTS.items()}
             below, ran = next_lines(text, head.end(), 1), [name for name, rate in rates.items() if rate]

@@ -166,7 +166,7 @@ def _read_results(member: Member) -> Iterable[Entry]:
     if reader is None:
         beginning = text.strip().splitlines()[0][:100]
         raise UnknownFormat(f"{name}: is in no known format; it begins with '{beginning}'; expected {wanted}")
-    return (replace(entry, files=[path], format=reader.name) for entry in reader.read(text, name))
+    return (replace(entry, files=[path], format=reader.name) for entry in claim_entries.loads(reader, text, name))
 
 
 def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:

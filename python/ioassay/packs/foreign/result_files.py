@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 from ioassay import units
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import duration, last_line, lines_with, real, size, step_of, whole_number
+from ioassay.formats.number_parsing import duration, last_line, lines_with, mark, real, size, step_of, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
 from ioassay.formats.text_rules import Tool, pattern
 from ioassay.records.record import Claim, Series
@@ -47,6 +47,8 @@ def _phases(text: str) -> list[tuple[str, dict[str, str]]]:
         if row := _ROW.fullmatch(line.rstrip()):
             if row["phase"] and row["name"].startswith("Elapsed"):  # rows of latencies may repeat the name
                 phases.append((row["phase"], {}))
+            if phases and _kind(phases[-1][0]):
+                mark(line)
             if phases:
                 values = row["values"]
                 phases[-1][1].setdefault(row["name"], values if values.startswith("[") else values.split()[-1])

@@ -23,6 +23,7 @@ from ioassay.formats.number_parsing import (
     between,
     equal,
     lines_with,
+    mark,
     of_spread,
     parts_from,
     quotient,
@@ -72,6 +73,8 @@ _LEVELS = Rules(
     r"^Values: +(?P<value_size>[0-9]{1,9}) bytes each",
     r"^Entries: +(?P<num>[0-9]{1,19})$",
     r"^Compression: (?P<compression_type>\w{1,40})$",
+    r"^RawSize: .*\n(?:Prefix: .*\n|Keys per prefix: .*\n)*(?:FileSize: .*\n)?",
+    r"^Perf Level: .*",
     r"^(?P<database>(?:RocksDB|LevelDB): +version [\w.]{1,20})$",
 )
 _LONGEST_NOTE = 300
@@ -173,6 +176,7 @@ def _benchmarks(text: str) -> Iterator[Benchmark]:
     lines = [(end, line, match) for end, line, match in found if match and not line.rstrip().endswith(" failure)")]
     nexts = [*(end - len(line) for end, line, _ in lines[1:]), len(text)]
     for (end, line, match), until in zip(lines, nexts, strict=False):
+        mark(line)
         name, micros, rate, seconds, operations, volume = match.groups()
         printed_s = real(seconds, f"{name} seconds") if seconds else None
         operations = operations or next(iter(_OPERATIONS.findall(line)), "")
@@ -212,6 +216,9 @@ def _histogram(name: str, section: str) -> Histogram:
     }
     buckets: dict[int, int] = {}
     rows: list[_Row] = []
+    for one in (_SPREAD, _ENDS, _PERCENTILES, _ROW):
+        for printed_line in one.finditer(section):
+            mark(section, *printed_line.span())
     for row in _ROW.finditer(section):
         high_ns = whole_number(round(real(row["high"], f"{name} bucket") * 1e3), f"{name} bucket in ns")
         number = whole_number(row["count"], f"{name} count")

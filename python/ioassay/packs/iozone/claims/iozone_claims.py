@@ -13,7 +13,7 @@ from functools import cache, partial
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, tool_runs
-from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
+from ioassay.formats.number_parsing import line_end, lines_with, mark, next_lines, real, whole_number
 from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, Claim
 
 # What a command line asks for. IOzone reads its options with getopt: flags may be joined (`-Rab x.xls` is -R -a -b),
@@ -182,6 +182,7 @@ def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]
         values = next((found for found in fits if found is not None), None)
         if (values := values if values is not None else _below(header, line.rstrip())) is None:
             raise InputError(f"IOzone's row does not fit its columns of 8 to 10 characters: '{line.rstrip()[:160]}'")
+        mark(text, start, start)
         yield Row(file_kib, record_kib, dict(values))
 
 
@@ -308,6 +309,7 @@ def matrices(text: str) -> dict[str, dict[Cell, int]]:
             row = re.fullmatch(r'"(\d+)"((?:\s+\d+)+)\s*', line)
             if row is None:
                 break
+            mark(line)
             file_kib = whole_number(row[1], "file size")
             for record_kib, value in zip(columns, row[2].split(), strict=False):
                 if value.strip("0"):
@@ -339,6 +341,7 @@ def throughputs(text: str) -> Iterator[Throughput]:
         workers, each = _WORKERS.search(line) or workers, _EACH.search(line) or each
         if match := _THROUGHPUT.search(line):  # `KB` until version 3.489
             found = True
+            mark(line)
             yield Throughput(
                 test=re.sub(r"\s+", " ", match[2]),
                 rate=real(match[3], f"throughput of {match[2]}"),
@@ -350,6 +353,7 @@ def throughputs(text: str) -> Iterator[Throughput]:
     report = None if found else _REPORT.search(text)
     head = _REPORT_HEAD.search(text, report.end(), report.end() + _PREAMBLE_CHARS) if report else None
     for title in _REPORTED.finditer(text, head.end()) if head else ():
+        mark(text, *title.span())
         unit = "ops/sec" if head and head[2] == "ops" else "kB/sec"
         record_kib = whole_number(head[1], "record size") if head else None
         yield Throughput(title[1].lower(), real(title[2], f"throughput of {title[1]}"), unit, None, None, record_kib)

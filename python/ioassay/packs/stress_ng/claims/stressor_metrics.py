@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import last_line, lines_with, real, step_of, whole_number
+from ioassay.formats.number_parsing import last_line, lines_with, mark, real, step_of, whole_number
 from ioassay.formats.result_entry import Entry, ResultFile
 from ioassay.formats.text_rules import Tool
 from ioassay.records.record import Claim
@@ -54,7 +54,11 @@ def _outputs(argv: Sequence[str]) -> list[str]:
 def rows(text: str) -> list[tuple[str, Row]]:
     """Each stressor with what is said of it, in the order of the rows; of text, else of YAML."""
     found: list[tuple[str, Row]] = []
-    for _, line in lines_with(text, "stress-ng: "):
+    for _, line in lines_with(text, "stress-ng: "):  # others are messages
+        extra = _EXTRA.search(line)
+        own = [row for name, row in found if extra and name == extra[1]]
+        if extra is None or own:
+            mark(line)
         if row := _ROW.search(line):
             name, *printed = row.groups()
             cells = {column: cell for column, cell in zip(_COLUMNS, printed, strict=True) if cell}
@@ -63,7 +67,7 @@ def rows(text: str) -> list[tuple[str, Row]]:
             if "rss_max" in numbers:
                 numbers["rss_max"] = (numbers["rss_max"][0] * 1024, 1024.0)
             found.append((name, numbers))
-        elif (extra := _EXTRA.search(line)) and (own := [row for name, row in found if name == extra[1]]):
+        elif extra and own:
             key = re.sub(r"[^a-z0-9 -]", "", extra[3].lower()).replace(" ", "-")
             own[-1][f"extra.{slug(key)}"] = (real(extra[2], f"stress-ng's {key}"), step_of(extra[2]))
     if not found:
@@ -168,6 +172,7 @@ def yaml_metrics(text: str) -> dict[str, dict[str, float]]:
         elif inside and (entry := _ENTRY.match(line)):
             current = found.setdefault(entry["name"].replace("_", "-"), [])
         elif current is not None and (pair := _PAIR.match(line)):
+            mark(line)
             current.append((pair["key"], pair["value"]))
     return {name: _named(pairs) for name, pairs in found.items()}
 
