@@ -23,12 +23,12 @@ from ioassay.records.record import Claim, Warning_
 IMPORTED = tuple(dict.fromkeys((*formats.PARSERS, *FORMATS)))
 """Every tool whose results `ioassay import` reads, without those of plugins."""
 
-_DOUBTS = {
+_SUSPICIONS = {
     "clock-clamp": ("took no longer than a step of its clock: the number is the clock's, not the disk's", True),
     "poor-timer": ("is so short that IOzone itself calls the numbers inaccurate", True),
     "sides-unknown": ("does not say which side is a file: both have the rate of the copy", False),
 }
-"""What is said of a claim with this doubt, and whether a larger file helps."""
+"""What is said of a claim that has them, and whether a larger file helps."""
 _LATENCY = re.compile(r"(?:(slat|clat|sync)\.)?(\w[\w.]*)")
 _LONGEST_NAME, _SHOWN_UNREAD = 40, 8
 
@@ -180,10 +180,10 @@ def prefix(claim: Claim) -> str:
 def warnings(claims: Sequence[Claim]) -> list[Warning_]:
     """What is to be said of claims whose own output gives something against them."""
     found = []
-    for doubt, (text, larger) in _DOUBTS.items():
-        names = dict.fromkeys(claim.test or claim.source for claim in claims if doubt in claim.doubts)
+    for code, (text, larger) in _SUSPICIONS.items():
+        names = dict.fromkeys(claim.test or claim.source for claim in claims if code in claim.doubts)
         if names:
-            found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file" if larger else ""))
+            found.append(Warning_(code, f"{', '.join(names)} {text}", "take a larger file" if larger else ""))
     if failed := sum(claim.errors or 0 for claim in claims):
         found.append(Warning_("errors", f"{failed} operations of {claims[0].source} failed"))
     for misfit in _misfits(claims):
