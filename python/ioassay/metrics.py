@@ -165,6 +165,8 @@ _BENCHMARK = (
     r"(?P<bench>(?:fill|read|multi|mix|over|update|append|merge|seek|delete|xor|random|new|time|crc|xx|get)\w*)"
 )
 """Benchmarks of db_bench, by how their names begin."""
+_ANY = r"(?P<bench>\w+)"
+"""Tests of any tool that counts operations on keys."""
 _OF_LOAD = re.compile(rf"^(?:{_BENCHMARK}|load)\.(?P<counted>(?:rocksdb|drive)\..+)$")
 """What RocksDB and its drive counted for one load."""
 _DIR = r"(?P<dir>read|write|trim|total)"
@@ -188,10 +190,13 @@ _ROWS: tuple[_Row, ...] = (
     (rf"{_LATENCY}\.(?P<stat>{_STATISTIC})", "ns", "lower", "{dir} {kind}, {stat}", units.format_ns),
     _rate(rf"{_PASS}\.bw", "bytes/s", "{pass} bandwidth", units.format_rate),
     _rate(rf"{_PASS}\.iops", "IOPS", "{pass} IOPS", units.format_count),
-    _rate(rf"{_BENCHMARK}\.ops_rate", "ops/s", "Rate of {bench}", units.format_count),
+    (rf"{_PASS}\.lat\.{_STAT}", "ns", "lower", "{pass} latency, {short}", units.format_ns),
+    _rate(r"load\.ops_rate", "ops/s", "Rate", units.format_count),
+    (rf"load\.op_time\.{_STAT}", "ns", "lower", "Time of an operation, {short}", units.format_ns),
+    _rate(rf"{_ANY}\.ops_rate", "ops/s", "Rate of {bench}", units.format_count),
     _rate(rf"{_BENCHMARK}\.bw", "bytes/s", "Keys and values of {bench}", units.format_rate),
-    (rf"{_BENCHMARK}\.ops", "ops", "none", "Operations of {bench}", units.format_count),
-    (rf"{_BENCHMARK}\.op_time\.{_STAT}", "ns", "lower", "Time of an operation of {bench}, {short}", units.format_ns),
+    (rf"{_ANY}\.ops", "ops", "none", "Operations of {bench}", units.format_count),
+    (rf"{_ANY}\.op_time\.{_STAT}", "ns", "lower", "Time of an operation of {bench}, {short}", units.format_ns),
     (rf"{_BENCHMARK}\.found", "", "higher", "Keys that {bench} found", _share),
     *_below("rocksdb",
         ("user_bytes", "bytes", "none", "Written by users", units.format_size),
@@ -215,7 +220,6 @@ _ROWS: tuple[_Row, ...] = (
     (r"cost\.time", "s", "lower", "Time of a test", units.format_duration),
     _rate(r"score\.(?P<scale>\w+)", "", "{scale}", plain),
     (r"cost\.(?P<scale>\w+)", "", "lower", "{scale}", plain),
-    _rate(r"load\.ops_rate", "ops/s", "Rate", units.format_count),
     (r"layer\.bytes", "bytes", "lower", "Written", units.format_size),
     _rate(r"pass\.bw", "bytes/s", "Bandwidth", units.format_rate),
     (r"pass\.difference", "%", "none", "Difference from the claim", lambda value: f"{value:+.2f} %", SIGNED),

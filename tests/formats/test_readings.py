@@ -124,6 +124,9 @@ def test_results_become_the_trials_of_a_run(tmp_path: Path, case: dict[str, Any]
         where, columns = case["trials"].get("where", {}), case["trials"]["columns"]
         trials = found.trials.filter(**where).sort(*columns, maintain_order=True).select(*columns)
         wrong += differences(trials.to_dict(as_series=False), columns)
+    if "unread" in case:
+        said = found.warnings.filter(code="fields-unread")["text"].to_list()
+        wrong += differences([text.partition(" is read: ")[2] for text in said], case["unread"])
     if "series" in case:
         wrong += differences(set(found.series["metric"]), case["series"])
     assert not wrong, "\n".join(wrong)

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 import tomli_w
 
-from ioassay import formats
+from ioassay import formats, metrics
 from ioassay.containers import Member
 from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
-from ioassay.formats import PARSERS, parser, result_entry, user_claims
+from ioassay.formats import PARSERS, claim_entries, parser, result_entry, user_claims
 from ioassay.packs.foreign import importer
 from ioassay.packs.strace import observer as strace
 from ioassay.records.observation import Observation
@@ -31,7 +31,7 @@ from ioassay.roles import Outcome, Trial
 from ioassay.simulation import traces
 from ioassay.study import catalog, plan
 
-from ..corpora import cases, rows
+from ..corpora import cases, golden, rows
 from .mutation import COPIES, withstands
 
 ROOT = Path(__file__).parents[2]
@@ -156,9 +156,28 @@ def test_damaged_copies_are_read_or_refused(tmp_path: Path, case: dict[str, Any]
     withstands(read, goldens(case), case["id"], names=named, tree=tree, refuses=refuses)
 
 
+@cases("readers", "tools")
+def test_damaged_outputs_are_imported_or_refused(tmp_path: Path, case: dict[str, Any]) -> None:
+    path = tmp_path / "results.txt"
+    read = READERS["import"](path, case)
+    withstands(read, goldens(case), f"import {case['id']}", names=str(path), tree=case.get("tree", ""))
+
+
 def test_every_format_has_golden_files() -> None:
-    assert {row["id"] for row in rows("readers", "tools")} == PARSERS.keys()
-    assert {f"results of {tool}" for tool in result_entry.FORMATS} <= {row["id"] for row in rows("readers", "files")}
+    tools = {row["id"] for row in rows("readers", "tools")}
+    assert tools == PARSERS.keys()
+    results = {row["id"].removeprefix("results of ") for row in rows("readers", "files")}
+    assert set(claim_entries.IMPORTED) == tools | (results & result_entry.FORMATS.keys())
+
+
+@cases("readers", "tools")
+def test_what_is_claimed_of_an_output_is_imported(tmp_path: Path, case: dict[str, Any]) -> None:
+    path = tmp_path / "results.txt"
+    path.write_text(golden(case["output"]))
+    found = importer.read([Member(str(path), path)])
+    assert {entry.format for entry in found} == {case["id"]}
+    assert all(metrics.known(name) for entry in found for name in entry.metrics)
+    assert any(entry.metrics for entry in found)
 
 
 def test_an_empty_file_is_no_tools_in_particular(tmp_path: Path) -> None:

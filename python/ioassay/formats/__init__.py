@@ -43,6 +43,8 @@ class Conventions:
     """One process does what it claims: what is done before its begin and after its end is another's."""
     syncs_timed: bool = False
     """The latency of a write through the cache is that of its synchronisation as well."""
+    pass_of: Callable[[str], str] | None = None
+    """The pass or the benchmark behind a test's name, as metrics call it; None: its own name."""
 
 
 _HEAD_CHARS, _TAIL_CHARS = 2**16, 2**20

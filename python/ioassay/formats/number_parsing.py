@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
@@ -19,6 +21,7 @@ from ioassay.records.record import Misfit
 
 LARGEST = 2**63 - 1
 """What a tool's own counters hold; beyond it a number is an overflow."""
+_LARGEST_TEXT, _LONGEST_NAME = 2**20, 60
 _LONGEST_LINE = 20_000
 """No line of a benchmark that means something is longer, but for JSON, which is not read by lines."""
 
@@ -84,6 +87,53 @@ def lines_with(text: str, needle: str | re.Pattern[str], start: int = 0) -> Iter
         if end - begin <= _LONGEST_LINE:
             yield end, text[begin:end]
         start = end
+
+
+_READ: ContextVar[set[str] | None] = ContextVar("lines that were read", default=None)
+
+
+def mark(text: str, start: int = 0, end: int | None = None) -> None:
+    """Note that the lines with this part of a text are read: what import does not name as left out."""
+    if (lines := _READ.get()) is not None:
+        feed = text.rfind("\n", 0, start) + 1
+        begin = max(feed, text.rfind("\r", feed, start) + 1)
+        stop = line_end(text, len(text) if end is None else end)
+        lines.update(line.strip() for line in text[begin:stop].splitlines())
+
+
+@contextmanager
+def marks() -> Iterator[set[str]]:
+    """The lines that are read meanwhile, in this thread."""
+    lines: set[str] = set()
+    token = _READ.set(lines)
+    try:
+        yield lines
+    finally:
+        _READ.reset(token)
+
+
+_PRINTED = re.compile(r"(?<![A-Za-z_.0-9:])[0-9][0-9.]*(?![0-9.]*:)")
+"""But for the time of day."""
+_WORDS = re.compile(r"[A-Za-z%][A-Za-z/%_-]+(?: [A-Za-z/()%_-]+)*")
+
+
+def unread(text: str, read: Collection[str]) -> list[str]:
+    """Names of the numbers, or of their section, in lines after the first that was read, which were not.
+
+    Empty where nothing was marked. What repeats numbers of lines that were read is none.
+    """
+    known = {number for line in read for number in _PRINTED.findall(line)}
+    found: dict[str, None] = {}
+    heading, begun = "", False
+    for line in (line.strip() for line in text[:_LARGEST_TEXT].splitlines()):
+        numbers = _PRINTED.findall(line[:_LONGEST_LINE])
+        begun = begun or line in read
+        if not numbers or not begun:
+            heading = heading if "--" in line else line[:_LONGEST_NAME].strip(" :-=") or heading
+        elif line not in read and not known.issuperset(numbers):
+            words = None if line[0].isdigit() and heading else _WORDS.search(line[:_LONGEST_LINE])
+            found[words[0][:_LONGEST_NAME].rstrip(" (") if words else heading] = None
+    return [name for name in found if name] if read else []
 
 
 def line_end(text: str, start: int) -> int:

@@ -19,10 +19,11 @@ from ioassay.records.record import Buckets, Series, Warning_
 from ioassay.registry import Contract, Registry
 
 FORMATS: dict[str, str] = listed("formats", {})
-"""Tool -> what has `looks_like(text)` and `read(text, source)`, which returns entries.
+"""Tool -> what has `looks_like(text)` and `read(text, source)`, which returns entries, where no claims are read of it.
 
-It may have `WANTED`, what file of the tool it reads; `grouped(files)`, the entries of files that are told by their
-names and read together; and `resembles(text)`, whether a text that no format reads is refused in its words.
+What has claims is imported by them (`claim_entries`), or by the `RESULTS` of its parser. It may have `WANTED`, what
+file of the tool it reads; `grouped(files)`, the entries of files that are told by their names and read together; and
+`resembles(text)`, whether a text that no format reads is refused in its words.
 """
 REGISTRY = Registry("formats", "format of results", FORMATS, Contract("looks_like", "read"))
 
@@ -55,10 +56,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """An entry of `FORMATS`."""
+    """An entry of `FORMATS`, or `RESULTS` of a parser of claims."""
 
     WANTED: str
-    looks_like: Callable[[str], bool]
+    looks_like: Callable[[str], object]
     entries: Callable[[str], Iterable[Entry]]
     """What a text holds; InputError says what is wrong with it."""
 

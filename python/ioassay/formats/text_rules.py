@@ -28,6 +28,7 @@ from ioassay.formats.number_parsing import (
     duration,
     last_line,
     lines_with,
+    mark,
     rate,
     scaled,
     size,
@@ -104,7 +105,10 @@ class Rules:
         return (fields for _, line in lines_with(text, needle) if (fields := self.line(line)))
 
     def _fields(self, matches: Iterable[re.Match[str]]) -> Fields:
-        texts = {name: text for found in matches for name, text in found.groupdict().items() if text is not None}
+        texts: dict[str, str] = {}
+        for found in matches:
+            mark(found.string, *found.span())
+            texts |= {name: text for name, text in found.groupdict().items() if text is not None}
         numbers = {}
         for name in texts.keys() & self.units.keys():
             unit, what = self.units[name], f"{self.tool}'s {name.replace('_', ' ')}"

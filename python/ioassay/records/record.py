@@ -144,6 +144,8 @@ class Claim:
     """What they reach in the long run, all its files together; of random ones, each part as likely as any other."""
     includes: Sequence[str] = ()
     """What its interval includes beside the calls: 'fsync', 'close'; 'osync' where each write is synchronous."""
+    workers: int | None = None
+    """Processes, threads or clients that did it together, where it says how many."""
     servers: Sequence[str] = ()
     """Servers that did its I/O, each a process that the command did not start; none: its own processes did it."""
     primed: bool = False

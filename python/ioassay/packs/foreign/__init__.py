@@ -21,12 +21,7 @@ PACK = Pack(
         "redis_benchmark": "(redis|valkey|keydb)-benchmark",
         "vdbench": r"vdbench(\.(ba)?sh)?",
     },
-    formats={
-        "sysbench": ".database_tools:SYSBENCH_RESULTS",
-        "elbencho": ".result_files:ELBENCHO_RESULTS",
-        "vdbench": ".result_files:VDBENCH_RESULTS",
-        "phoronix": ".result_files:PHORONIX_RESULTS",
-    },
+    formats={"phoronix": ".result_files:PHORONIX"},
     commands={"import": (".commands.import_run:import_", "Turn results from elsewhere into a run with a report.")},
     api={"import_results": ".importer"},
     before={"import": "doctor"},

@@ -15,6 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from ioassay.errors import InputError
+from ioassay.formats import Conventions, claim_entries
 from ioassay.formats.number_parsing import (
     between,
     equal,
@@ -27,7 +28,7 @@ from ioassay.formats.number_parsing import (
 )
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, size_level
 from ioassay.formats.text_rules import Fields, Tool, pattern, rules
-from ioassay.records.record import Claim, Misfit
+from ioassay.records.record import Claim, Misfit, Warning_
 
 _MS_NS = 1e6
 _RULES = rules(Path(__file__).with_name("rules.toml"))
@@ -50,6 +51,7 @@ def _transactions(text: str, words: Sequence[str]) -> Iterator[Claim]:
                 seconds=_interval_s(found, "transactions", "tps"),
                 latency_ns=found.positive("mean", "stddev"),
                 errors=found.whole("failed"),
+                workers=found.whole("clients"),
             )
 
 
@@ -71,18 +73,20 @@ def _requests(text: str, words: Sequence[str]) -> Iterator[Claim]:
                 test=test,
                 operations=found.whole("requests"),
                 seconds=_interval_s(found, "requests", "rate"),
+                workers=found.whole("clients"),
                 latency_ns=_latencies(found.text("names").split(), found.text("values").split()),
             )
     for found in _RULES["redis_quiet"].lines(text, " requests per second, p50="):
-        yield Claim(source="redis_benchmark", kind="keys", test=found.text("test"), latency_ns=found.positive("p50"))
+        rate, latency_ns = found.value("rate"), found.positive("p50")
+        yield Claim("redis_benchmark", "keys", found.text("test"), operations_per_s=rate, latency_ns=latency_ns)
     if head := _CSV_HEAD.search(text):
         names = [name.removesuffix("_latency_ms") for name in head[0].replace('"', "").split(",")]
         for line in takewhile(lambda line: line.startswith('"'), next_lines(text, head.end(), _MOST_TESTS)):
             fields = re.findall(r'"([^"]{0,200})"', line)
             if len(fields) != len(names):
                 raise InputError(f"redis-benchmark's table has a row of {len(fields)} fields; expected {len(names)}")
-            latency_ns = _latencies(names[2:], fields[2:])
-            yield Claim(source="redis_benchmark", kind="keys", test=fields[0], latency_ns=latency_ns)
+            rate, latency_ns = real(fields[1], "redis-benchmark's rps"), _latencies(names[2:], fields[2:])
+            yield Claim("redis_benchmark", "keys", fields[0], operations_per_s=rate, latency_ns=latency_ns)
 
 
 def _latencies(names: Sequence[str], values: Sequence[str]) -> dict[str, float]:
@@ -99,6 +103,8 @@ PGBENCH = Tool(
     "pgbench",
     sign="number of transactions actually processed: ",
     claims=_transactions,
+    split=lambda text: parts_from(text, [match.start() for match in re.finditer("^transaction type: ", text, re.M)]),
+    LEVELS=_RULES["pgbench_levels"],
     missing="pgbench printed no report of a run",
     silent=lambda text, words: bool({"-i", "--initialize"} & set(words)),
 )
@@ -107,9 +113,12 @@ REDIS_BENCHMARK = Tool(
     sign=r'throughput summary: | requests per second, p50=|"test","rps",',
     claims=_requests,
     missing="redis-benchmark printed no results",
+    CONVENTIONS=Conventions(tests_are_work=True),
+    LEVELS=_RULES["redis_levels"],
 )
 
 
+# sysbench 0.4 and 0.5 print exact numbers of requests; 1.1 prints none, only their rates and times.
 # sysbench 1.0 prints rates to a hundredth and one exact number, its events: requests and those synchronisations that it
 # makes between them, but not those after the last request. The interval behind the rates ends after these, and is
 # longer than the printed total time. Events divided by the sum of the rates give it, and with it the number of requests
@@ -118,11 +127,14 @@ REDIS_BENCHMARK = Tool(
 # For `ioassay import` each test of an output is an entry. Where a test prints no rate (threads, mutex, scripts), it is
 # the events over the total time. A latency that is printed as 0.00 ms says nothing and is left out.
 
-_SECTION = "File operations:"
+_SECTION = re.compile(r"^File operations:|^Operations performed: +\d+ reads|^Throughput:\s+read: +IOPS=", re.M)
+"""Of versions 1.0, 0.4 and 0.5, and 1.1."""
 _OPTIONS = "Running the test with following options"
-_END = "General statistics:"
+_END = re.compile(r"^(?:General statistics|Throughput):", re.M)
+_DIRECT = re.compile(r".*directio.*|3|4000")
+"""Flags by name, in 0.5 by number, in 0.4 as O_DIRECT of x86."""
 _LONGEST_PART = 20_000
-_PREPARED = pattern(r"^([0-9]{1,19}) bytes written in # seconds(?: \((#) MiB/sec\))?")
+_PREPARED = pattern(r"^([0-9]{1,19}) bytes written in # seconds(?: \((#) Mi?B/sec\))?")
 _CREATED = re.compile(r"^Creating file (\S{1,200})$", re.M)
 _LEAST_MS = 1e-3
 _BUCKET_LOG = math.log(1e5 / _LEAST_MS) / 1023
@@ -138,7 +150,6 @@ _HALF_STEP = 0.005
 _LARGEST_ERROR = 0.25
 _STEP_MS = 0.01
 """Of latencies."""
-_RATES = ("read.iops", "write.iops", "sync.rate")
 _FEWEST_EVENTS = 10
 """With fewer the mean latency is less exact than half a microsecond."""
 
@@ -151,7 +162,10 @@ class _FileTest:
     body: Fields
     rates: tuple[float, float, float]
     """Of reads, writes and synchronisations a second."""
+    numbers: tuple[int, int, int] | None
+    """Of the same, where they are printed."""
     events: int
+    """0 where they are not printed."""
     threads: int
     files: int
     engine: str
@@ -164,19 +178,30 @@ class _FileTest:
 def _file_tests(text: str) -> Iterator[_FileTest]:
     """The fileio tests in an output, in their order; InputError where one has no rates or no number of events."""
     for number, part in enumerate(text.split(_OPTIONS)):
-        options = part.partition(_SECTION)[0][:_LONGEST_PART] if number else ""
-        for section in re.finditer(_SECTION, part):
+        sections = list(_SECTION.finditer(part))
+        options = part[: sections[0].start()][:_LONGEST_PART] if number and sections else ""
+        for section in sections:
             head = _RULES["sysbench_head"].read(options)
-            body = _RULES["sysbench_body"].read(part[section.end() :][:_LONGEST_PART])
+            body = _RULES["sysbench_body"].read(part[section.start() :][:_LONGEST_PART])
+            numbers = None
+            if "read_number" in body:
+                numbers = (body["read_number"].rounded, body["write_number"].rounded, body["sync_number"].rounded)
+                requests, per_s = numbers[0] + numbers[1], body["requests"].value
+                share = per_s / requests if requests else 0.0
+                rates = (numbers[0] * share, numbers[1] * share, numbers[2] * share)
+            else:
+                rates = (body["reads"].value, body["writes"].value, body["fsyncs"].value)
+            flags = head.text("flags").strip()
             yield _FileTest(
                 head,
                 body,
-                rates=(body["reads"].value, body["writes"].value, body["fsyncs"].value),
-                events=body["total_number_of_events"].rounded,
+                rates,
+                numbers,
+                events=0 if "IOPS=" in section[0] else body["total_number_of_events"].rounded,
                 threads=head.whole("threads") or 1,
                 files=head.whole("files") or 0,
                 engine="libaio" if "Using asynchronous I/O" in options else "mmap" if "mmaped I/O" in options else "",
-                direct="directio" in head.text("flags") if "flags" in head else None,
+                direct=_DIRECT.fullmatch(flags) is not None if flags else None,
                 syncs_each="Calling fsync() after each write operation" in options,
                 syncs_at_end="Calling fsync() at the end of test, Enabled" in options,
             )
@@ -202,11 +227,13 @@ def _claims(text: str, words: Sequence[str]) -> Iterator[Claim]:
 
 def _event_times_ns(body: Fields, events: int) -> dict[str, float]:
     """Those of events; the mean from their sum, which has more digits than the printed mean, where the two agree."""
-    times_ms = body.positive("min", "max")
-    if events >= _FEWEST_EVENTS and "sum" in body:
-        summed_ms = body["sum"].value / events
-        mean_ms = body.value("avg")
+    times_ms, mean_ms, taken_s = body.positive("min", "max"), body.value("avg"), body.value("taken")
+    sum_ms = body.value("sum") if taken_s is None else taken_s * 1e3
+    if events >= _FEWEST_EVENTS and sum_ms is not None:
+        summed_ms = sum_ms / events
         times_ms["mean"] = summed_ms if mean_ms is None or abs(summed_ms - mean_ms) <= _STEP_MS else mean_ms
+    elif not events and mean_ms is not None:
+        times_ms["mean"] = mean_ms
     if "percentile" in body:
         times_ms[f"p{body['share'].rounded}"] = body["percentile"].value
     return {name: value * _MS_NS for name, value in times_ms.items() if value > 0}
@@ -259,8 +286,12 @@ def _counts(test: _FileTest) -> _Counts | None:
     """None where nothing was done. Synchronisations at the end are those of each file, by one thread or by all."""
     reads, writes, syncs = test.rates
     events = test.events
-    if not events or not reads + writes:
+    if not reads + writes:
         return None
+    if test.numbers:
+        return _Counts(*test.numbers, sum(test.numbers[:2]) / (reads + writes), error=0.0)
+    if not events:
+        return _Counts(reads, writes, syncs, 0.0, math.inf) if "avg" in test.body else None
     if test.syncs_each:
         return _shared_out(test, events * sum(test.rates) / (reads + writes))
     at_end = (test.files, test.files * test.threads, 0) if test.syncs_at_end and writes + syncs else (0,)
@@ -299,23 +330,31 @@ def _of_test(test: _FileTest) -> Iterator[Claim]:
     for place, (kind, number, bandwidth) in enumerate(sides):
         if not number:
             continue
-        writes, printed, per_s = kind == "write", body[bandwidth], test.rates[place]
-        # The interval behind the rates ends after the total time: when all is synchronised, and the threads are gone.
-        late_s = _LATE_S + 0.02 * counts.seconds if alone and not writes else math.inf
-        longest_s = counts.seconds * (1 + counts.error / test.events) + 1e-3
-        total = between("total time", body["total_time"].value, counts.seconds - late_s, longest_s)
-        step = printed.step + _HALF_STEP * (block_bytes or 0)
-        rate = equal("bandwidth", printed.value, per_s * block_bytes, step) if block_bytes else []
+        writes, per_s = kind == "write", test.rates[place]
+        printed = body.numbers.get(bandwidth) or (body["moved"] if number == counts.reads + counts.writes else None)
+        rate, total = list[Misfit](), list[Misfit]()
+        if printed and block_bytes:
+            step = printed.step + _HALF_STEP * block_bytes
+            rate = equal("bandwidth", printed.value, per_s * block_bytes, step)
+        if test.events:
+            # The interval behind the rates ends after the total time: when all is synchronised, and threads are gone.
+            late_s = _LATE_S + 0.02 * counts.seconds if alone and not writes else math.inf
+            longest_s = counts.seconds * (1 + counts.error / test.events) + 1e-3
+            total = between("total time", body["total_time"].value, counts.seconds - late_s, longest_s)
+        known = counts.exact or not test.events
+        size = whole_number(round(number) * whole_bytes, "sysbench's bytes") if whole_bytes and counts.seconds else None
         yield Claim(
             source="sysbench",
             kind=kind,
             operations=round(number) if counts.exact else None,
-            bytes=whole_number(round(number) * whole_bytes, "sysbench's bytes") if whole_bytes else None,
-            seconds=counts.seconds,
-            rate_bytes_per_s=printed.value,
-            rate_unit_bytes=printed.step if counts.exact else max(printed.step, counts.error * (block_bytes or 1)),
+            bytes=size,
+            seconds=counts.seconds or None,
+            rate_bytes_per_s=printed.value if printed else None,
+            rate_unit_bytes=max(printed.step if printed else 1.0, 0.0 if known else counts.error * (block_bytes or 1)),
             latency_ns=latency_ns if alone and not syncs_between and not test.engine else {},
-            latency_step_ns=dict.fromkeys(latency_ns.keys() - {"mean"}, _STEP_MS * _MS_NS),
+            latency_step_ns=dict.fromkeys(
+                latency_ns.keys() - {"mean"} if test.events else latency_ns, _STEP_MS * _MS_NS
+            ),
             operations_per_s=per_s,
             operations_per_s_step=2 * _HALF_STEP,
             syncs=round(counts.syncs) if writes and counts.exact and test.engine != "mmap" else None,
@@ -330,16 +369,6 @@ def _of_test(test: _FileTest) -> Iterator[Claim]:
         )
 
 
-SYSBENCH = Tool(
-    "sysbench",
-    claims=_claims,
-    missing="sysbench printed no results of a fileio test",
-    silent=lambda text, words: _END in text and (_SECTION not in text or any(_file_tests(text))),
-    sign=lambda text: (_SECTION in text and "fsyncs/s:" in text) or "Creating files for the test" in text,
-    split=lambda text: parts_from(text, [match.start() for match in re.finditer(r"^sysbench \d", text, re.M)]),
-)
-
-
 def _entries(text: str) -> Iterator[Entry]:
     """The tests in their order; InputError when none was begun, or when a number is none."""
     _, *parts = text.split(_OPTIONS)
@@ -350,35 +379,45 @@ def _entries(text: str) -> Iterator[Entry]:
 
 def _entry(part: str) -> Entry:
     other, head = _RULES["sysbench_other"].read(part), _RULES["sysbench_head"].read(part)
-    kind = "fileio" if _SECTION in part or "file open flags" in part else "other"
-    kind = "cpu" if "prime_limit" in other else "memory" if "memory speed test" in part else kind
-    options = {"test": kind, **({"workers": head.text("threads")} if "threads" in head else {})}
-    if _END not in part:
+    kinds = {"prime_limit": "cpu", "operations": "memory", "transactions": "oltp", "flags": "fileio"}
+    known = {**other.texts, **head.texts}
+    kind = next((kind for field, kind in kinds.items() if field in known), "other")
+    options = {"test": kind, "workers": head.text("threads"), "target_rate": head.text("target_rate")}
+    options = {name: level for name, level in options.items() if level}
+    section, end = _SECTION.search(part), _END.search(part)
+    if end is None:
         return Entry(kind, options=options, problem=f"sysbench was ended before its results: {last_line(part)}")
-    body = _RULES["sysbench_body"].read(part[part.index(_END) :])
-    events = body["total_number_of_events"].rounded
+    body = _RULES["sysbench_body"].read(part[min(end.start(), section.start() if section else end.start()) :])
+    events = body.whole("total_number_of_events") or 0
+    warnings: Sequence[Warning_] = ()
     if kind == "fileio":
-        kind, levels, metrics = _of_files(part, head)
-    elif kind == "memory":  # random access has no rate in bytes that means more than that of its operations
-        levels = {name: other.text(name) for name in ("operation", "scope")}
+        kind, levels, metrics, warnings = _of_files(part, head)
+    else:
+        levels = {name: other.text(name) for name in ("prime_limit", "operation", "scope")}
         sizes = {"bs": other.whole("block_size"), "size": other.whole("total_size")}
         levels |= {name: size_level(value) for name, value in sizes.items() if value is not None}
-        rates = {"event.rate": other.value("operations"), "memory.bw": other.value("moved")}
+        total_s = body["total_time"].value
+        rates = {
+            "event.rate": other.value("operations") or other.value("events") or (events / total_s if total_s else None),
+            "memory.bw": other.value("moved"),
+            "transaction.ops": other.value("transactions"),
+            "transaction.ops_rate": other.value("transaction_rate"),
+            "query.ops": other.value("queries"),
+            "query.ops_rate": other.value("query_rate"),
+        }
         metrics = {name: rate for name, rate in rates.items() if rate is not None}
-    else:
-        levels, rate = {"prime_limit": other.text("prime_limit")}, other.value("events") if kind == "cpu" else None
-        if rate is None and (seconds := body["total_time"].value):
-            rate = events / seconds
-        metrics = {"event.rate": rate} if rate is not None else {}
-    problem = "" if metrics or kind in ("cpu", "memory", "other") else "no request was done"
+        if errors := other.whole("ignored"):
+            warnings = [Warning_("errors", f"{errors} transactions of sysbench failed and were begun again")]
+    fatal = other.text("fatal")
+    problem = f"sysbench: {fatal}" if fatal else "" if metrics else "no request was done"
     levels = {name: level for name, level in levels.items() if level}
     times = {f"event.time.{name}": value for name, value in _event_times_ns(body, events).items()}
-    return Entry(kind, options={**options, **levels}, metrics={**metrics, **times}, problem=problem)
+    return Entry(kind, options={**options, **levels}, metrics={**metrics, **times}, problem=problem, warnings=warnings)
 
 
-def _of_files(part: str, head: Fields) -> tuple[str, dict[str, str], dict[str, float]]:
-    """What a fileio test does, its levels and its metrics."""
-    tests = list(_file_tests(part))
+def _of_files(part: str, head: Fields) -> tuple[str, dict[str, str], dict[str, float], Sequence[Warning_]]:
+    """What a fileio test does, its levels, its metrics and what is to be said of them."""
+    tests = list(_file_tests(_OPTIONS + part))
     if len(tests) != 1:
         raise InputError(f"sysbench's fileio test has {len(tests)} sections of results; expected 1")
     (test,) = tests
@@ -391,16 +430,23 @@ def _of_files(part: str, head: Fields) -> tuple[str, dict[str, str], dict[str, f
         "direct": "" if test.direct is None else str(int(test.direct)),
         "io_mode": {"libaio": "async", "mmap": "mmap"}.get(test.engine, "sync"),
         "rw_ratio": head.text("ratio") if "r/w" in what else "",
+        "fsync_freq": head.text("fsync_freq"),
     }
-    metrics = {name: rate for name, rate in zip(_RATES, test.rates, strict=True) if rate}
-    for kind, bandwidth in (("read", "bandwidth_read"), ("write", "bandwidth_written")):
-        if f"{kind}.iops" in metrics:
-            metrics[f"{kind}.bw"] = test.body[bandwidth].value
-    for claim in _of_test(test):
-        metrics |= {f"{claim.kind}.lat.{name}": value for name, value in claim.latency_ns.items()}
-    return what, levels, metrics
+    metrics = {"sync.rate": test.rates[2]} if test.rates[2] else {}
+    claims = claim_entries.entries(list(_of_test(test)))
+    for entry in claims:
+        metrics = {**entry.metrics, **metrics}
+    return what, levels, metrics, [warning for entry in claims for warning in entry.warnings]
 
 
-SYSBENCH_RESULTS = ResultFile(
-    "sysbench's output", lambda text: re.search(r"^sysbench [01]\.[0-9]", text, re.M) is not None, _entries
+SYSBENCH = Tool(
+    "sysbench",
+    claims=_claims,
+    missing="sysbench printed no results of a fileio test",
+    silent=lambda text, words: bool(_END.search(text)) and (not _SECTION.search(text) or any(_file_tests(text))),
+    sign=lambda text: _SECTION.search(text) or "Creating files for the test" in text,
+    split=lambda text: parts_from(text, [match.start() for match in re.finditer(r"^sysbench \d", text, re.M)]),
+    RESULTS=ResultFile(
+        "sysbench's output", lambda text: re.search(r"^sysbench [01]\.[0-9]+", text, re.M) is not None, _entries
+    ),
 )

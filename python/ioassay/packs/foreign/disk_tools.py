@@ -25,6 +25,7 @@ from ioassay.formats.number_parsing import (
     decimal,
     duration,
     lines_with,
+    mark,
     next_lines,
     parts_from,
     quotient,
@@ -119,7 +120,7 @@ def _bonnie(text: str, words: Sequence[str]) -> Iterator[Claim]:
         chunk_bytes = size(found[1], found[2], "Bonnie++'s chunk").rounded
     for run in list(_lines(text)) or _tables(text):
         for test in _TESTS:
-            yield from _tested(test, run, chunk_bytes, direct="D" in options)
+            yield from _tested(test, run, chunk_bytes, direct="D" in options if words else None)
 
 
 def _lines(text: str) -> Iterator[_Results]:
@@ -141,6 +142,7 @@ def _tables(text: str) -> Iterator[_Results]:
     """Rows of columns of one width; latencies stand below the tests that ran, if those by character did as well."""
     for head in _HEAD.finditer(text):
         row = head[1]
+        mark(row)
         if volume := re.search(r"(?:^|\s)([0-9]{1,12}[kKMGT])(?::[0-9]{1,9}[kKMG]?)?$", row[:20].rstrip()):
             rates = {name: row[place : place + 5].strip() for name, (*_, place) in _TESTS.items()}
             below, ran = next_lines(text, head.end(), 1), [name for name, rate in rates.items() if rate]
@@ -154,7 +156,7 @@ def _size(text: str) -> int | None:
     return size(found[1], found[2], "Bonnie++'s size").rounded if found else None
 
 
-def _tested(test: str, run: _Results, chunk_bytes: int | None, *, direct: bool) -> Iterator[Claim]:
+def _tested(test: str, run: _Results, chunk_bytes: int | None, *, direct: bool | None) -> Iterator[Claim]:
     printed = run.rates[test]
     if not printed:
         return

@@ -21,6 +21,7 @@ from ioassay.api.run_results import Run
 from ioassay.containers import Member, unpacked
 from ioassay.errors import InputError
 from ioassay.factors import level_key
+from ioassay.formats import claim_entries
 from ioassay.formats.result_entry import REGISTRY, Entry
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
@@ -30,6 +31,7 @@ from ioassay.study.plan import make_trial
 
 _ABSENT = "default"
 _SHOWN_UNREAD = 5
+_HEAD_BYTES = 16
 _QUESTIONS_TO_SUMS = ["conditions", "verdict", "describe", "stability", "caveats"]
 """Those that compare no levels: a sum is no condition that could be chosen over its own parts."""
 
@@ -146,9 +148,13 @@ def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
 
 def _read_results(member: Member) -> Iterable[Entry]:
     name, path = member
-    formats = {tool: REGISTRY.load(tool) for tool in REGISTRY}
-    wanted = ", ".join(getattr(one, "WANTED", tool) for tool, one in formats.items())
+    readers = claim_entries.readers()
+    wanted = ", ".join(one.WANTED for one in readers if one.WANTED)
     try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if refused := next((why for begin, why in claim_entries.binaries().items() if head.startswith(begin)), ""):
+            raise UnknownFormat(f"{name}: {refused}")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from None
@@ -156,12 +162,11 @@ def _read_results(member: Member) -> Iterable[Entry]:
         raise UnknownFormat(f"{name}: is binary; expected {wanted}") from None
     if not text.strip():
         raise UnknownFormat(f"{name}: is empty: its tool ended before it wrote results, or wrote them elsewhere")
-    looks = [tool for tool, one in formats.items() if one.looks_like(text)]
-    looks += [tool for tool, one in formats.items() if getattr(one, "resembles", lambda text: False)(text)]
-    if not looks:
+    reader = next((one for one in readers if one.looks_like(text)), None)
+    if reader is None:
         beginning = text.strip().splitlines()[0][:100]
         raise UnknownFormat(f"{name}: is in no known format; it begins with '{beginning}'; expected {wanted}")
-    return (replace(entry, files=[path], format=looks[0]) for entry in formats[looks[0]].read(text, name))
+    return (replace(entry, files=[path], format=reader.name) for entry in claim_entries.loads(reader, text, name))
 
 
 def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:

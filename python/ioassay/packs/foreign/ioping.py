@@ -26,6 +26,7 @@ from ioassay.formats.number_parsing import (
     duration,
     equal,
     lines_with,
+    mark,
     next_lines,
     of_spread,
     parts_from,
@@ -125,6 +126,8 @@ def _of_text(text: str, command: _Command) -> Iterator[Claim]:
         exact = volume.rounded if volume.whole or operations is None else None
         if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
             exact = whole_number(operations * each_bytes, "ioping's bytes")
+        for one in lines:
+            mark(text, *one.span())
         latencies = ends.numbers if ends else {}
         every = [(duration(one[2], one[3], "ioping's time"), not one[4]) for one in lines]
         if [one[1] for one in lines] != [str(number) for number in range(1, (operations or 0) + 1)]:

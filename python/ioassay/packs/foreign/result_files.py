@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 from ioassay import units
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import duration, last_line, lines_with, real, size, step_of, whole_number
+from ioassay.formats.number_parsing import duration, last_line, lines_with, mark, real, size, step_of, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
 from ioassay.formats.text_rules import Tool, pattern
 from ioassay.records.record import Claim, Series
@@ -47,6 +47,8 @@ def _phases(text: str) -> list[tuple[str, dict[str, str]]]:
         if row := _ROW.fullmatch(line.rstrip()):
             if row["phase"] and row["name"].startswith("Elapsed"):  # rows of latencies may repeat the name
                 phases.append((row["phase"], {}))
+            if phases and _kind(phases[-1][0]):
+                mark(line)
             if phases:
                 values = row["values"]
                 phases[-1][1].setdefault(row["name"], values if values.startswith("[") else values.split()[-1])
@@ -128,14 +130,6 @@ def _block_bytes(argv: Sequence[str]) -> int | None:
     return None
 
 
-ELBENCHO = Tool(
-    "elbencho",
-    sign=r"^OPERATION +RESULT TYPE +FIRST DONE +LAST DONE",
-    claims=_claims,
-    missing="elbencho printed no phase",
-    silent=lambda text, words: bool(_phases(text)),
-)
-
 _SIZES = {"bs", "file_size"}
 _MOST_COLUMNS = 500
 
@@ -188,7 +182,14 @@ def _is_csv(text: str) -> bool:
     return {"operation", "time ms last"} <= set(_names(first.split(",")[:_MOST_COLUMNS]))
 
 
-ELBENCHO_RESULTS = ResultFile("elbencho's --csvfile", _is_csv, _entries)
+ELBENCHO = Tool(
+    "elbencho",
+    sign=r"^OPERATION +RESULT TYPE +FIRST DONE +LAST DONE",
+    claims=_claims,
+    missing="elbencho printed no phase",
+    silent=lambda text, words: bool(_phases(text)),
+    RESULTS=ResultFile("elbencho's --csvfile", _is_csv, _entries),
+)
 
 
 # vdbench's flat file (output/flatfile.html), written after vdbench's documentation and the source of that file
@@ -329,8 +330,8 @@ VDBENCH = Tool(
     claims=_vdbench_claims,
     missing=_NOTHING,
     outputs=_vdbench_outputs,
+    RESULTS=ResultFile("vdbench's flatfile.html", _HEAD.search, _vdbench_entries),
 )
-VDBENCH_RESULTS = ResultFile("vdbench's flatfile.html", VDBENCH.looks_like, _vdbench_entries)
 
 
 # The Phoronix Test Suite's composite.xml, written after its schema (pts-core/definitions/result-file.xsd of its
@@ -389,7 +390,7 @@ def _text_of(element: ElementTree.Element, name: str) -> str:
     return " ".join((element.findtext(name) or "").split())
 
 
-PHORONIX_RESULTS = ResultFile(
+PHORONIX = ResultFile(
     "the Phoronix Test Suite's composite.xml",
     lambda text: "<PhoronixTestSuite>" in text[:_HEAD_CHARS],
     _phoronix_entries,

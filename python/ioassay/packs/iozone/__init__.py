@@ -7,7 +7,6 @@ PACK = Pack(
     drivers={"filesuite": ".driver:Filesuite", "iozone": ".driver:Iozone"},
     claims={"iozone": ".claims.iozone_claims", "filesuite": ".claims.filesuite_json:CLAIMS"},
     programs={"iozone": r"(?i:iozone[\w.-]*)"},  # Debian's package calls it iozone, other builds iozone3 or iozone_*
-    formats={"iozone": ".claims.iozone_claims:RESULTS"},
     analyses={"accountings": ".questions.timing_definitions"},
     commands={
         "filesuite": (

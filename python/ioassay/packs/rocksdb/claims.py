@@ -23,6 +23,7 @@ from ioassay.formats.number_parsing import (
     between,
     equal,
     lines_with,
+    mark,
     of_spread,
     parts_from,
     quotient,
@@ -30,15 +31,17 @@ from ioassay.formats.number_parsing import (
     step_of,
     whole_number,
 )
-from ioassay.formats.text_rules import Tool
+from ioassay.formats.text_rules import Rules, Tool
 from ioassay.metrics import percentile_name
-from ioassay.records.record import Claim, Misfit
+from ioassay.records.record import Claim, Misfit, Warning_
 
 _NUMBER = r"([\d.]{1,25}|-?nan|-?inf)"
 _LINE = re.compile(
     rf"(?:^|[\s:])(\w[\w-]{{0,60}}) *: +{_NUMBER} micros/op"
     rf"(?: +(\d{{1,19}}) ops/sec)?(?: +{_NUMBER} seconds)?(?: +(\d{{1,19}}) operations)?;?(?: +{_NUMBER} MB/s)?"
 )
+_OPERATIONS = re.compile(r"\((\d{1,19}) ops\)")
+"""Of LevelDB, where a benchmark does fewer than all."""
 _KEYS_FOUND = tuple(
     re.compile(words)
     for words in (
@@ -64,6 +67,17 @@ ends when the last thread was waited for: both grow by whatever keeps a thread f
 _TICKER = re.compile(r"^(rocksdb\.[\w.-]{1,80}) COUNT : (\d{1,19})$", re.M)
 _HEAD = re.compile(r"^(RocksDB|LevelDB): +version", re.M)
 _KEYS_LINE = re.compile(r"^Keys: +\d+ bytes", re.M)
+_LEVELS = Rules(
+    "db_bench",
+    r"^Keys: +(?P<key_size>[0-9]{1,9}) bytes each",
+    r"^Values: +(?P<value_size>[0-9]{1,9}) bytes each",
+    r"^Entries: +(?P<num>[0-9]{1,19})$",
+    r"^Compression: (?P<compression_type>\w{1,40})$",
+    r"^RawSize: .*\n(?:Prefix: .*\n|Keys per prefix: .*\n)*(?:FileSize: .*\n)?",
+    r"^Perf Level: .*",
+    r"^(?P<database>(?:RocksDB|LevelDB): +version [\w.]{1,20})$",
+)
+_LONGEST_NOTE = 300
 _READ = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
 """Of table files, by users and by compactions (monitoring/statistics.cc; 7.0 and newer)."""
 _WRITTEN = ("rocksdb.wal.bytes", "rocksdb.flush.write.bytes", "rocksdb.compact.write.bytes")
@@ -158,11 +172,14 @@ def _nothing(text: str) -> str:
 
 def _benchmarks(text: str) -> Iterator[Benchmark]:
     """Each line of results with the histograms between it and the next."""
-    lines = [(end, line, match) for end, line in lines_with(text, " micros/op") if (match := _LINE.search(line))]
+    found = [(end, line, _LINE.search(line)) for end, line in lines_with(text, " micros/op")]
+    lines = [(end, line, match) for end, line, match in found if match and not line.rstrip().endswith(" failure)")]
     nexts = [*(end - len(line) for end, line, _ in lines[1:]), len(text)]
     for (end, line, match), until in zip(lines, nexts, strict=False):
+        mark(line)
         name, micros, rate, seconds, operations, volume = match.groups()
         printed_s = real(seconds, f"{name} seconds") if seconds else None
+        operations = operations or next(iter(_OPERATIONS.findall(line)), "")
         number = whole_number(operations, f"{name} operations") if operations else None
         mean_us, per_s = real(micros, f"{name} micros/op"), whole_number(rate, "ops/sec") if rate else 0
         # The rate, a whole number, may have more digits than the seconds in print. Older versions print no seconds:
@@ -199,6 +216,9 @@ def _histogram(name: str, section: str) -> Histogram:
     }
     buckets: dict[int, int] = {}
     rows: list[_Row] = []
+    for one in (_SPREAD, _ENDS, _PERCENTILES, _ROW):
+        for printed_line in one.finditer(section):
+            mark(section, *printed_line.span())
     for row in _ROW.finditer(section):
         high_ns = whole_number(round(real(row["high"], f"{name} bucket") * 1e3), f"{name} bucket in ns")
         number = whole_number(row["count"], f"{name} count")
@@ -212,6 +232,8 @@ def _histogram(name: str, section: str) -> Histogram:
         if share.count(".") <= 1 and share.strip(".")
     }
     median_ns, counted = spread.pop("median", None), _COUNT.search(section)
+    if not percentiles_ns and median_ns is not None:  # LevelDB's
+        percentiles_ns = {50.0: median_ns}
     shares = percentiles_ns if median_ns is None else {**percentiles_ns, 50: median_ns}
     both = [] if median_ns is None or 50.0 not in percentiles_ns else equal(
         f"{name} P50", percentiles_ns[50.0], median_ns, 10.0)  # fmt: skip
@@ -258,6 +280,8 @@ def claims(output: Output, words: Sequence[str] = ()) -> list[Claim]:
 def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
     percentiles_ns = benchmark.histograms[0].percentiles_ns if benchmark.histograms else {}
     named = {percentile_name(percent): value_ns for percent, value_ns in percentiles_ns.items()}
+    if len(benchmark.histograms) == 1:
+        named |= {name: value for name, value in benchmark.histograms[0].spread_ns.items() if name != "mean"}
     # Times of idle threads are in the mean (Stats::Merge): with fewer operations than threads it is that of none.
     is_mean = not benchmark.seconds or benchmark.mean_ns <= benchmark.seconds * 1e9
     # The times of the histograms, a batch of operations each, may add up to more than the mean of the line: the first
@@ -308,6 +332,10 @@ def _split(text: str) -> list[str]:
     return [part for part in parts if " micros/op" in part]
 
 
+def _remarks(text: str) -> list[Warning_]:
+    return [Warning_("db_bench-note", note[:_LONGEST_NOTE]) for note in parse(text).warnings]
+
+
 CLAIMS = Tool(
     "db_bench",
     sign=lambda text: " micros/op" in text or _HEAD.search(text),
@@ -315,4 +343,6 @@ CLAIMS = Tool(
     missing="db_bench printed no results",
     split=_split,
     CONVENTIONS=Conventions(tests_are_work=True),
+    LEVELS=_LEVELS,
+    remarks=_remarks,
 )

@@ -11,7 +11,7 @@ from ioassay.cli import console, options, session, syntax
 def import_(
     files: Annotated[
         list[Path],
-        syntax.argument("FILE…", "Results of fio, sysbench, IOzone, vdbench, elbencho or the Phoronix Test Suite."),
+        syntax.argument("FILE…", "Results of fio or another tool."),
     ],
     output: options.Output = None,
     title: Annotated[str | None, syntax.option("TEXT", "Title of the report.")] = None,
@@ -19,9 +19,9 @@ def import_(
 ) -> None:
     """Turn results from elsewhere into a run with a report.
 
-    FILE: fio's JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms; sysbench's output;
-    IOzone's output or its report for Excel; vdbench's flatfile.html; elbencho's --csvfile; the Phoronix Test Suite's
-    composite.xml. The format is recognised by the content.
+    FILE: fio's JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms; the output of sysbench,
+    IOzone, stress-ng (also --yaml), db_bench, pgbench, redis-benchmark, dd, ioping, hdparm or Bonnie++; vdbench's
+    flatfile.html; elbencho's --csvfile; the Phoronix Test Suite's composite.xml. The content tells the format.
 
     Example: ioassay import fio.json --title "Before the update"
     """

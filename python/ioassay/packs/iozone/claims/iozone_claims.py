@@ -13,9 +13,8 @@ from functools import cache, partial
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, tool_runs
-from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
-from ioassay.formats.result_entry import Entry, ResultFile, size_level
-from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, Claim, Warning_
+from ioassay.formats.number_parsing import line_end, lines_with, mark, next_lines, real, whole_number
+from ioassay.records.record import BACKWARD, RANDOM, SEQUENTIAL, Claim
 
 # What a command line asks for. IOzone reads its options with getopt: flags may be joined (`-Rab x.xls` is -R -a -b),
 # and values may follow without a space (`-i0`). Only what a claim needs is kept.
@@ -109,18 +108,20 @@ class Pass:
 
 
 class _Test:
-    def __init__(self, number: int, widths: Sequence[int], names: str, engine: str = "sync") -> None:
-        self.number, self.widths = number, widths
+    def __init__(
+        self, number: int, widths: Sequence[int], names: str, engine: str = "sync", *, old: Sequence[int] = ()
+    ) -> None:
+        self.number, self.widths = number, (widths, old or widths)
         self.passes = [Pass(name, "read" if "read" in name else "write", number, engine) for name in names.split()]
 
 
 _TESTS = [
-    _Test(0, (9, 9), "write rewrite"),
+    _Test(0, (9, 9), "write rewrite", old=(8, 8)),
     _Test(1, (9, 9), "read reread"),
-    _Test(2, (9, 9), "random-read random-write"),
-    _Test(3, (9,), "backward-read"),
-    _Test(4, (10,), "record-rewrite"),
-    _Test(5, (10,), "stride-read"),
+    _Test(2, (9, 9), "random-read random-write", old=(8, 8)),
+    _Test(3, (9,), "backward-read", old=(8,)),
+    _Test(4, (10,), "record-rewrite", old=(9,)),
+    _Test(5, (10,), "stride-read", old=(9,)),
     _Test(6, (9, 9), "fwrite frewrite", "stdio"),
     _Test(7, (8, 9), "fread freread", "stdio"),
     _Test(9, (9, 9), "pwrite repwrite", "psync"),
@@ -128,11 +129,13 @@ _TESTS = [
     _Test(11, (9, 9), "pwritev repwritev", "pvsync"),
     _Test(12, (8, 9), "preadv repreadv", "pvsync"),
 ]
-"""In the order in which IOzone runs them, which is that of the columns. Test 8 prints nothing in the table."""
+"""In the order in which IOzone runs them, which is that of the columns. Test 8 prints nothing in the table. `old`
+are the widths of versions whose `write` above the columns ends 8 characters after `reclen` (3.420 and before)."""
 PATTERNS = {0: SEQUENTIAL, 1: SEQUENTIAL, 2: RANDOM, 3: BACKWARD, 9: SEQUENTIAL, 10: SEQUENTIAL}
 """Where each test's calls go, by its number. Test 4 stays on one record, 5 is sequential where its stride is longer
 than the file, and those of stdio leave it to the library."""
 PASSES = {one.name: one for test in _TESTS for one in test.passes}
+_SIZES_WIDTH = 24
 _LONGEST_NUMBER = 19
 _LONGEST_ROW = 400
 _ASIDE = 2
@@ -157,9 +160,14 @@ def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]
     """
     names = set(header.split())  # tests 9 to 12 have columns with -E only
     tests = [test for test in _TESTS if test.number < 8 or test.passes[0].name in names]
+    sizes_end = header.index("reclen") + len("reclen")
+    is_old = header.find("write", sizes_end) + len("write") - sizes_end < _TESTS[0].widths[0][0]
+    shift = sizes_end - _SIZES_WIDTH  # of a text that was indented, quoted or stripped
+    header = header[shift:] if shift > 0 else " " * -shift + header
     while start < len(text):
         end = line_end(text, start + 1)
         line, cut = text[start + 1 : min(end, start + 1 + _LONGEST_ROW)], end >= len(text)
+        line = line[shift:] if shift > 0 else " " * -shift + line
         start = end
         if "test complete" in line or "Excel" in line or "reclen" in line:
             return
@@ -170,14 +178,15 @@ def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]
             raise InputError(f"IOzone's row '{line.rstrip()[:60]}' has records of 0 kB; expected 1 or more")
         # Any test may be there where what was asked for is not what was printed.
         chosen = [asked.tests is None or test.number in asked.tests for test in tests]
-        fits = (_fit(line.rstrip(), tests, which, cut) for which in (chosen, [None] * len(tests)))
+        fits = (_fit(line.rstrip(), tests, which, int(is_old), cut) for which in (chosen, [None] * len(tests)))
         values = next((found for found in fits if found is not None), None)
         if (values := values if values is not None else _below(header, line.rstrip())) is None:
             raise InputError(f"IOzone's row does not fit its columns of 8 to 10 characters: '{line.rstrip()[:160]}'")
+        mark(text, start, start)
         yield Row(file_kib, record_kib, dict(values))
 
 
-def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: bool) -> Values | None:
+def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], layout: int, cut: bool) -> Values | None:
     """The numbers of a row when each test takes its width or more; None when they do not fit.
 
     `chosen` says of each test whether it printed numbers; None: either.
@@ -192,7 +201,7 @@ def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: 
         test = tests[place]
         if chosen[place] is not False and (found := pass_at(place, 0, position)) is not None:
             return found
-        blank = position + sum(test.widths)
+        blank = position + sum(test.widths[layout])
         if chosen[place] is not True and not line[position:blank].strip():
             return test_at(place + 1, blank)
         return None
@@ -200,22 +209,23 @@ def _fit(line: str, tests: Sequence[_Test], chosen: Sequence[bool | None], cut: 
     @cache
     def pass_at(place: int, number: int, position: int) -> Values | None:
         test = tests[place]
-        if number == len(test.widths):
+        widths = test.widths[layout]
+        if number == len(widths):
             return test_at(place + 1, position)
         if position >= len(line):
             return () if cut or number == 0 else None
-        for length in range(test.widths[number], _LONGEST_NUMBER + 1):
+        for length in range(widths[number], _LONGEST_NUMBER + 1):
             field = line[position : position + length]
             if len(field) < length:
                 return () if cut else None  # a number that lost its last digits
-            if not re.fullmatch(r" *\d+" if length == test.widths[number] else r"\d+", field):
+            if not re.fullmatch(r" *\d+" if length == widths[number] else r"\d+", field):
                 return None
             rest = pass_at(place, number + 1, position + length)
             if rest is not None:
                 return ((test.passes[number].name, int(field)), *rest)
         return None
 
-    return test_at(0, 24)
+    return test_at(0, _SIZES_WIDTH)
 
 
 def _below(header: str, line: str) -> Values | None:
@@ -259,10 +269,21 @@ _PROCESSES = {
     "pread readers": "pread",
     "fwriters": "fwrite",
     "freaders": "fread",
+    "initial write": "write",
+    "re-read": "reread",
+    "reverse read": "backward_read",
+    "stride read": "stride_read",
+    "random read": "random_read",
+    "random write": "random_write",
 }
-"""What IOzone calls the processes of a test, and the pass that they do."""
+"""What IOzone calls the processes of a test, and the test in its report, and the pass that they do."""
 _THROUGHPUT = re.compile(r"Children see throughput for +(\d+) +(.+?)\s*=\s*(\S+) ([kK]B/sec|ops/sec)")
 _WORKERS = re.compile(r"Throughput test with (\d+) (?:process|thread)")
+_REPORT = re.compile(r'"Throughput report Y-axis is type of test X-axis is number of processes"')
+_REPORT_HEAD = re.compile(r'"Record size = (\d+) k?Bytes "\s+"Output is in (k?Bytes|ops)/sec"', re.I)
+_REPORTED = re.compile(r'^[ \t]*" *([A-Z][A-Za-z -]{2,20}?) +"\s+(\d[\d.]{1,24})[ \t]*$', re.M)
+"""What -R prints after throughput mode, where one number of processes was tested."""
+_OF_PROCESSES = re.compile(r"Throughput test with|Each (?:process|thread) writes|Children see throughput")
 _EACH = re.compile(r"Each (?:process|thread) writes an? (\d+) kbyte file in (\d+) kbyte records", re.I)
 
 Cell = tuple[int, int]
@@ -288,6 +309,7 @@ def matrices(text: str) -> dict[str, dict[Cell, int]]:
             row = re.fullmatch(r'"(\d+)"((?:\s+\d+)+)\s*', line)
             if row is None:
                 break
+            mark(line)
             file_kib = whole_number(row[1], "file size")
             for record_kib, value in zip(columns, row[2].split(), strict=False):
                 if value.strip("0"):
@@ -304,20 +326,22 @@ class Throughput:
     rate: float
     unit: str
     """'kB/sec' or 'ops/sec'."""
-    processes: int
+    processes: int | None
+    """None where the report does not say it."""
     file_kib: int | None
     record_kib: int | None
 
 
 def throughputs(text: str) -> Iterator[Throughput]:
-    """The summaries in their order. The sizes are those said before the first."""
+    """The summaries in their order, with what is said of the processes before each; else those of -R's report."""
     start = text.find("Throughput test with")
-    if start < 0:
-        return
-    each = _EACH.search(text, start, line_end(text, line_end(text, start) + 1))
-    workers = _WORKERS.match(text, start)
-    for _, line in lines_with(text, "Children see throughput", start):
+    workers = each = None
+    found = False
+    for _, line in lines_with(text, _OF_PROCESSES, max(start, 0)):
+        workers, each = _WORKERS.search(line) or workers, _EACH.search(line) or each
         if match := _THROUGHPUT.search(line):  # `KB` until version 3.489
+            found = True
+            mark(line)
             yield Throughput(
                 test=re.sub(r"\s+", " ", match[2]),
                 rate=real(match[3], f"throughput of {match[2]}"),
@@ -326,6 +350,13 @@ def throughputs(text: str) -> Iterator[Throughput]:
                 file_kib=whole_number(each[1], "file size") if each else None,
                 record_kib=whole_number(each[2], "record size") if each else None,
             )
+    report = None if found else _REPORT.search(text)
+    head = _REPORT_HEAD.search(text, report.end(), report.end() + _PREAMBLE_CHARS) if report else None
+    for title in _REPORTED.finditer(text, head.end()) if head else ():
+        mark(text, *title.span())
+        unit = "ops/sec" if head and head[2] == "ops" else "kB/sec"
+        record_kib = whole_number(head[1], "record size") if head else None
+        yield Throughput(title[1].lower(), real(title[2], f"throughput of {title[1]}"), unit, None, None, record_kib)
 
 
 def pass_of(test: str) -> str:
@@ -337,17 +368,16 @@ def pass_of(test: str) -> str:
 
 NAME = "iozone"
 STREAM = "stdout"
-CONVENTIONS = Conventions(passes=True, tests_are_work=True)
+CONVENTIONS = Conventions(passes=True, tests_are_work=True, pass_of=pass_of)
+BINARY = {
+    b"\x09\x00\x04\x00": "is a workbook, as IOzone's -b writes it; expected the output of -R, which has its numbers"
+}
+"""What a binary file begins with (BIFF2's record BOF), and why it is refused."""
 _PREAMBLE_CHARS = 20_000
 """What stands before a table: contributors, options, the command line."""
 _KB, _OPS, _MICROSECONDS = "kB", "ops", "us"
-_DOUBTS = {
-    "clock-clamp": "took no longer than a step of its clock: the number is the clock's, not the disk's",
-    "poor-timer": "is so short that IOzone itself calls the numbers inaccurate",
-}
 _POOR = re.compile(r"Timer resolution is poor.{0,200}?Sizes (\d{1,15}) kBytes", re.S)
 _PRIMED_TEST, _BACKWARD_TEST = 1, 3
-_DIRECTIONS = ("read", "write")
 _JITTER_RECORDS = 100
 """With -K, two single bytes are read before every record of test 1 whose number this divides."""
 
@@ -357,7 +387,9 @@ matches = partial(tool_runs.is_program_of, NAME)
 
 def looks_like(text: str) -> bool:
     """Whether it has IOzone's banner, table or matrices."""
-    return any(mark in text for mark in ("Performance Test of File I/O", "  reclen ", '"Writer report"'))
+    return any(
+        mark in text for mark in ("Performance Test of File I/O", "  reclen ", '"Writer report"', '"Throughput report')
+    )
 
 
 @dataclass(frozen=True)
@@ -399,16 +431,6 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
         why = "it was ended before its first test did, or refused; its last line is "
         raise InputError(f"IOzone's output has no numbers: {why}{text.strip()[-100:].splitlines()[-1]!r}")
     return claims
-
-
-def warnings(claims: Sequence[Claim]) -> list[Warning_]:
-    """What is to be said of claims whose own output gives something against them."""
-    found = []
-    for doubt, text in _DOUBTS.items():
-        names = dict.fromkeys(claim.test for claim in claims if doubt in claim.doubts)
-        if names:
-            found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file"))
-    return found
 
 
 def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
@@ -488,7 +510,7 @@ def _timed(claim: Claim, value: int, run: _Run, record_bytes: int) -> Claim:
 def _of_processes(one: Throughput, run: _Run) -> Claim:
     """All processes of one test. The first to end stops the others, unless -x: what they moved is not told then."""
     record_bytes = one.record_kib * 1024 if one.record_kib else None
-    whole_files = "x" in run.asked.flags and one.file_kib and one.record_kib
+    whole_files = one.processes and one.file_kib and one.record_kib and "x" in run.asked.flags
     operations = one.file_kib // one.record_kib * one.processes if whole_files else None  # type: ignore[operator]
     unit_bytes = 1024 if one.unit == "kB/sec" else record_bytes
     return Claim(
@@ -504,54 +526,7 @@ def _of_processes(one: Throughput, run: _Run) -> Claim:
         paths=tuple(run.asked.files),
         file_bytes=one.file_kib * 1024 if one.file_kib else None,
         record_bytes=record_bytes,
+        workers=one.processes,
         includes=run.includes,
         unreported=() if "x" in run.asked.flags else ("stonewalled",),
     )
-
-
-# Results for `ioassay import`: of the table, of the report that -R adds for Excel, and of throughput mode (-t). A cell
-# of the matrix is an entry with the rate of each pass; so is what the processes of one run have in throughput mode.
-
-
-def _entries(text: str) -> list[Entry]:
-    """The cells in the order in which IOzone ran them."""
-    claims = read(text)
-    of_passes = all(claim.test in PASSES for claim in claims)
-    workers = {} if of_passes else {one.test: str(one.processes) for one in throughputs(text)}
-    return [_entry(cell, workers.get(cell[0].test, "")) for cell in _cells(claims)]
-
-
-def _cells(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """The passes of each cell; a pass that the cell has already begins the same cell anew, a repetition."""
-    cells: list[list[Claim]] = []
-    for claim in claims:
-        last = cells[-1] if cells else []
-        same = last and (last[0].file_bytes, last[0].record_bytes) == (claim.file_bytes, claim.record_bytes)
-        if same and all(one.test != claim.test for one in last):
-            last.append(claim)
-        else:
-            cells.append([claim])
-    return cells
-
-
-def _entry(cell: Sequence[Claim], workers: str) -> Entry:
-    first = cell[0]
-    levels = {"file_size": first.file_bytes, "record_size": first.record_bytes}
-    options = {name: size_level(value) for name, value in levels.items() if value is not None}
-    metrics = {}
-    for claim in cell:
-        name = pass_of(claim.test)
-        if claim.rate_bytes_per_s:
-            metrics[f"{name}.bw"] = claim.rate_bytes_per_s
-        if name in _DIRECTIONS:
-            metrics |= {f"{name}.lat.{statistic}": value for statistic, value in claim.latency_ns.items()}
-    return Entry(
-        "iozone",
-        options={**options, **({"workers": workers} if workers else {})},
-        metrics=metrics,
-        warnings=warnings(cell),
-        problem="" if metrics else "IOzone's numbers are times of passes that ioassay has no metric for",
-    )
-
-
-RESULTS = ResultFile("IOzone's output or its -R report", looks_like, _entries)

@@ -15,10 +15,10 @@ from typing import Any
 from ioassay import units, validation
 from ioassay.drivers import ended_badly, flag, last_words, require_version, text_of
 from ioassay.errors import InputError, StudyError, one_line
+from ioassay.formats import claim_entries
 from ioassay.hints import nearest, suggestion
 from ioassay.packs.iozone.claims import filesuite_json, iozone_claims
 from ioassay.packs.iozone.claims.filesuite_json import Document
-from ioassay.packs.iozone.claims.iozone_claims import pass_of
 from ioassay.records.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import WRITE, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Trial
 
@@ -342,6 +342,6 @@ class Iozone(FileTests):
         except InputError as error:
             return Parsed(FAILED, f"{error}{said}")
         # Of processes, whose times IOzone does not tell, there are the rates that it prints.
-        printed = {f"{pass_of(one.test)}.bw": one.rate_bytes_per_s for one in claims if one.rate_bytes_per_s}
-        metrics, warnings = _claimed(claims) or printed, iozone_claims.warnings(claims)
+        printed = {f"{claim_entries.prefix(one)}.bw": one.rate_bytes_per_s for one in claims if one.rate_bytes_per_s}
+        metrics, warnings = _claimed(claims) or printed, claim_entries.warnings(claims)
         return Parsed(OK, metrics=metrics, parts=_parts(claims), claims=claims, warnings=warnings)

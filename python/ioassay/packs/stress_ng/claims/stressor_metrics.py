@@ -13,23 +13,32 @@ import re
 from collections.abc import Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
+from ioassay.formats.number_parsing import last_line, lines_with, mark, real, step_of, whole_number
+from ioassay.formats.result_entry import Entry, ResultFile
 from ioassay.formats.text_rules import Tool
 from ioassay.records.record import Claim
 
 _NUMBER = r"[0-9][0-9.]{0,24}(?:e[+-][0-9]{2})?"
 """Also in scientific notation (--sn)."""
-_METRIC = r"stress-ng: (?:metrc|info): +\[\d{1,10}\] +"
-_ROW = re.compile(
-    rf"{_METRIC}([a-z][\w-]{{0,40}}) +(\d{{1,19}}) +({_NUMBER}) +{_NUMBER} +{_NUMBER} +({_NUMBER}) +{_NUMBER}"
+_METRIC = r"stress-ng: (?:[0-9:.]{8,20} )?(?:metrc|info): +\[\d{1,10}\] +([a-z][\w-]{0,40})"
+_COLUMNS = (
+    *("bogo_ops", "real_time", "usr_time", "sys_time", "bogo_ops_real_rate", "bogo_ops_cpu_rate"),
+    *("cpu_used", "rss_max"),
 )
-_RATE = re.compile(rf"{_METRIC}([a-z][\w-]{{0,40}}) +({_NUMBER}) MB/sec (read|write) rate")
+"""Of a row; the last two since 0.13 and 0.15, and not with --metrics-brief."""
+_ROW = re.compile(rf"{_METRIC} +(\d{{1,19}})" + rf" +({_NUMBER})" * 5 + rf"(?: +({_NUMBER}))?(?: +(\d{{1,19}}))?\s*$")
+_EXTRA = re.compile(rf"{_METRIC} +({_NUMBER}) ([a-zA-Z%][^()]{{0,100}}[^() ])(?: \([^()]{{1,60}}\))?\s*$")
+_HOGS = re.compile(r"dispatching hogs: (.{1,4000})")
 _MIB = float(2**20)
 _YAML_STEP = 1e-6
 _METRICS = re.compile(r"-[a-zA-Z]*M|--metrics.*")
 _QUIET = re.compile(r"-[a-zA-Z]*q|--quiet")
 _YAML = re.compile(r"\0(?:-Y\0?|--yaml[=\0])([^\0]+)")
 """In words that a zero byte separates."""
+_YAML_SIGN = re.compile(r"^\s+- stressor: \S{1,60}\s*\n\s+bogo-ops: ", re.M)
+
+Row = dict[str, tuple[float, float]]
+"""Metric -> its number and the step of its last digit."""
 
 
 def _prints(words: Sequence[str]) -> bool:
@@ -42,23 +51,56 @@ def _outputs(argv: Sequence[str]) -> list[str]:
     return _YAML.findall("\0".join(argv))[-1:] if any(map(_QUIET.fullmatch, argv)) else []
 
 
+def rows(text: str) -> list[tuple[str, Row]]:
+    """Each stressor with what is said of it, in the order of the rows; of text, else of YAML."""
+    found: list[tuple[str, Row]] = []
+    for _, line in lines_with(text, "stress-ng: "):  # others are messages
+        extra = _EXTRA.search(line)
+        own = [row for name, row in found if extra and name == extra[1]]
+        if extra is None or own:
+            mark(line)
+        if row := _ROW.search(line):
+            name, *printed = row.groups()
+            cells = {column: cell for column, cell in zip(_COLUMNS, printed, strict=True) if cell}
+            whole_number(cells["bogo_ops"], "bogo operations")
+            numbers = {column: (real(cell, f"stress-ng's {column}"), step_of(cell)) for column, cell in cells.items()}
+            if "rss_max" in numbers:
+                numbers["rss_max"] = (numbers["rss_max"][0] * 1024, 1024.0)
+            found.append((name, numbers))
+        elif extra and own:
+            key = re.sub(r"[^a-z0-9 -]", "", extra[3].lower()).replace(" ", "-")
+            own[-1][f"extra.{slug(key)}"] = (real(extra[2], f"stress-ng's {key}"), step_of(extra[2]))
+    if not found:
+        for name, metrics in yaml_metrics(text).items():
+            whole_number(metrics.get("bogo_ops", 0.0), "bogo operations")
+            found.append((name, {key: (value, _YAML_STEP) for key, value in metrics.items()}))
+    return found
+
+
 def _claims(text: str, words: Sequence[str]) -> list[Claim]:
     """One claim a stressor, and one a printed rate."""
-    found = []
-    for _, line in lines_with(text, "stress-ng: "):
-        if row := _ROW.search(line):
-            seconds, rate = real(row[3], "stress-ng's time"), real(row[4], "bogo operations a second")
-            operations = whole_number(row[2], "bogo operations")
-            found.append(_bogo(row[1], operations, (seconds, step_of(row[3])), (rate, step_of(row[4]))))
-        elif printed := _RATE.search(line):
-            found.append(_rate(printed[1], printed[3], real(printed[2], "stress-ng's rate"), step_of(printed[2])))
-    for stressor, metrics in () if found else yaml_metrics(text).items():
-        seconds, rate = metrics.get("real_time", 0.0), metrics.get("bogo_ops_real_rate", 0.0)
-        operations = whole_number(metrics.get("bogo_ops", 0.0), "bogo operations")
-        found.append(_bogo(stressor, operations, (seconds, _YAML_STEP), (rate, _YAML_STEP)))
-        rates = {kind: metrics.get(f"extra.{kind}_rate_mb_per_s") for kind in ("read", "write")}
-        found += [_rate(stressor, kind, stated, _YAML_STEP) for kind, stated in rates.items() if stated]
-    return found
+    found, rates = [], []
+    for name, row in rows(text):
+        nothing = (0.0, _YAML_STEP)
+        operations = round(row.get("bogo_ops", nothing)[0])
+        found.append(_bogo(name, operations, row.get("real_time", nothing), row.get("bogo_ops_real_rate", nothing)))
+        printed = {kind: row.get(f"extra.{kind}_rate_mb_per_s", nothing) for kind in ("read", "write")}
+        rates += [_rate(name, kind, *rate) for kind, rate in printed.items() if rate[0]]
+    return [*found, *rates]
+
+
+def _entries(text: str) -> list[Entry]:
+    """One entry a stressor, with its own metrics; InputError where there is none."""
+    hogs = [pair.split() for found in _HOGS.finditer(text) for pair in found[1].split(",")]
+    workers = {pair[1]: pair[0] for pair in hogs if len(pair) == 2 and pair[0].isdecimal()}
+    found = rows(text)
+    if not found:
+        raise InputError(f"has no metrics of stress-ng; it ends with {last_line(text)}; expected --metrics or --yaml")
+    entries = []
+    for name, row in found:
+        options = {"stressor": name, **({"workers": workers[name]} if name in workers else {})}
+        entries.append(Entry(name, options=options, metrics={key: value for key, (value, _) in row.items()}))
+    return entries
 
 
 def _bogo(stressor: str, operations: int, seconds: tuple[float, float], rate: tuple[float, float]) -> Claim:
@@ -89,6 +131,11 @@ CLAIMS = Tool(
     stream="stderr",
     prints=_prints,
     outputs=_outputs,
+    RESULTS=ResultFile(
+        "stress-ng's --yaml or --metrics",
+        lambda text: ("stress-ng: " in text and "bogo ops/s" in text) or _YAML_SIGN.search(text),
+        _entries,
+    ),
 )
 
 _ENTRY = re.compile(r"^\s+- stressor: (?P<name>\S+)\s*$")
@@ -125,6 +172,7 @@ def yaml_metrics(text: str) -> dict[str, dict[str, float]]:
         elif inside and (entry := _ENTRY.match(line)):
             current = found.setdefault(entry["name"].replace("_", "-"), [])
         elif current is not None and (pair := _PAIR.match(line)):
+            mark(line)
             current.append((pair["key"], pair["value"]))
     return {name: _named(pairs) for name, pairs in found.items()}
 
