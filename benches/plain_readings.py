@@ -44,6 +44,8 @@ class Load:
     parts: list[dict[str, Number]] = field(default_factory=list)
     bins: dict[tuple[str, str, int], dict[int, int]] = field(default_factory=dict)
     """Direction, kind and job (-1: all) -> ns -> requests."""
+    bin_share: float = 0.0
+    """How wide the bins of an import may be, of the latency: of logs it keeps no single values."""
     unread: Counter[str] = field(default_factory=Counter)
     failed: bool = False
     started_s: float = 0.0
@@ -484,6 +486,34 @@ def _add_lines(load: Load, way: str, section: str) -> None:
                 load.numbers[f"{way}.{'lat' if kind == 'sync' else kind}.p{float(share):g}"] = printed(
                     value, UNITS_NS[unit]
                 )
+
+
+def fio_logs(logs: Mapping[str, str]) -> Load:
+    """Logs with a line for each request: time in ms, value, direction, size, and more."""
+    load = Load(bin_share=1 / 32)
+    for name, text in logs.items():
+        kind = name.rpartition("_")[2].partition(".")[0]
+        rows = [[int(cell, 0) for cell in line.replace(" ", "").split(",")] for line in text.splitlines()]
+        for way, code in (("read", 0), ("write", 1)):
+            values = [row[1] for row in rows if row[2] == code]
+            if not values:
+                continue
+            if kind.endswith("lat"):
+                load.numbers[f"{way}.{kind}.min"] = exact(min(values))
+                load.numbers[f"{way}.{kind}.max"] = exact(max(values))
+                load.numbers[f"{way}.{kind}.mean"] = exact(sum(values) / len(values))
+                load.bins[way, kind, -1] = dict(Counter(values))
+            else:
+                load.numbers[f"{way}.ios"] = exact(len(values))
+                load.numbers[f"{way}.bytes"] = exact(sum(row[3] for row in rows if row[2] == code))
+    return load
+
+
+def fio_json_with_logs(text: str, logs: Mapping[str, str]) -> list[Load]:
+    """The results of one job, and of its logs the latencies of which the results have no distribution."""
+    (load,), beside = fio_json(text), fio_logs(logs)
+    load.bins, load.bin_share = {**beside.bins, **load.bins}, beside.bin_share
+    return [load]
 
 
 # Tools of which the numbers of a whole output are looked for, whatever trial has them

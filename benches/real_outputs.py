@@ -33,7 +33,7 @@ from typing import Any
 
 import plain_readings as plain
 from plain_readings import Load
-from tool_outputs import Output, makers
+from tool_outputs import Output, loop_device, makers
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import ioassay
@@ -163,10 +163,18 @@ def differences(trials: Sequence[Trial], loads: Sequence[Load], tally: Tally) ->
             if len(load.parts) < 2 and key[2] >= 0:
                 continue
             tally.compared += len(bins)
-            tally.equal += (found_bins := trial.bins.get(key, {})) == bins and len(bins)
-            if found_bins != bins:
+            same = _same_bins(found_bins := trial.bins.get(key, {}), bins, load.bin_share)
+            tally.equal += same and len(bins)
+            if not same:
                 counts = f"{sum(found_bins.values())} of {sum(bins.values())} requests"
                 yield f"{head}the distribution {key} is another: {counts}"
+
+
+def _same_bins(found: Mapping[int, int], wanted: Mapping[int, int], share: float) -> bool:
+    if not share:
+        return found == wanted
+    values, others = ([value for value in sorted(bins) for _ in range(bins[value])] for bins in (found, wanted))
+    return len(values) == len(others) and all(abs(a - b) <= share * b + 1 for a, b in zip(values, others, strict=True))
 
 
 PERCENTILE = re.compile(r"(read|write|trim|total|sync)\.(lat|clat|slat)\.p([\d.]+)")
@@ -212,7 +220,10 @@ def examine(output: Output, wrap: str, folder: Path, tally: Tally) -> list[str]:
     place = folder / "wrapped"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    path = WRAPS[wrap](output.text, output.name, place)
+    path = WRAPS[wrap if not output.beside else "plain"](output.text, output.name, place)
+    for name, text in output.beside.items():
+        (place / name).write_text(text)
+        path = place
     tally.outputs += 1
     try:
         loads: Any = output.read(output.text)
@@ -233,7 +244,8 @@ def examine(output: Output, wrap: str, folder: Path, tally: Tally) -> list[str]:
         return [f"TRACEBACK {traceback.format_exc()[-1500:]}"]
     if output.in_any_trial:
         return list(in_any_trial(trials, loads, tally))
-    return list(differences(trials, loads, tally))
+    warned = sorted({warning["code"] for trial in trials for warning in trial.record["warnings"]})
+    return [f"{one}{f' (warned: {warned})' if warned else ''}" for one in differences(trials, loads, tally)]
 
 
 def damage(output: Output, folder: Path, count: int) -> Iterator[str]:
@@ -337,10 +349,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder for the outputs that differ")
     given = parser.parse_args()
     programs = given.fio or [path for path in [shutil.which("fio")] if path]
-    made = [one for one in makers(programs) if (given.tool or "") in getattr(one, "func", one).__name__]
+    made = [one for one in makers(programs) if (given.tool or "") in str(one)]
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
     faults: list[str] = []
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch, loop_device(Path(scratch)):
         for number in given.only or range(given.count):
             dice = random.Random(f"{given.seed}/{number}")
             folder = Path(scratch) / "work"

@@ -12,8 +12,9 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class Output:
     text: str
     read: Callable[[str], Any]
     name: str = "output.txt"
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Other files of the same folder: name -> text."""
     in_any_trial: bool = False
     """Its numbers are looked for in all trials together."""
     is_trace: bool = False
@@ -130,8 +133,73 @@ def fio(dice: random.Random, folder: Path, program: str) -> Output:
     return Output(f"fio {version[0] if version else '?'}", form, " ".join(command), text, read)
 
 
+Make = Callable[[random.Random, Path], Output]
 LOOP = ""
 """A loop device of our own, for trims."""
+
+
+@contextmanager
+def loop_device(folder: Path) -> Iterator[None]:
+    """`LOOP`, where this machine lets us have one."""
+    global LOOP
+    image = folder / "image"
+    image.write_bytes(b"")
+    os.truncate(image, 2**25)
+    attach = ["losetup", "--find", "--show", str(image)]
+    made = subprocess.run(attach, capture_output=True, text=True, check=False) if shutil.which("losetup") else None
+    LOOP = made.stdout.strip() if made else ""
+    try:
+        yield
+    finally:
+        if LOOP:
+            subprocess.run(["losetup", "-d", LOOP], check=False)
+
+
+def again(make: Make, dice: random.Random, folder: Path) -> Output:
+    """The same command twice, its outputs in one file."""
+    state = dice.getstate()
+    first = make(dice, folder)
+    dice.setstate(state)
+    second = make(dice, folder)
+    if first.is_trace or first.beside or "--status" in first.command:
+        return first
+    texts, read = (first.text, second.text), first.read
+    return replace(
+        first,
+        form=f"{first.form} twice",
+        text="".join(texts),
+        read=lambda text: [one for each in texts for one in read(each)],
+    )
+
+
+def fio_logs(dice: random.Random, folder: Path, program: str) -> Output:
+    """Logs of one job with a line for each request, or a folder of them next to the results."""
+    for old in folder.glob("log_*"):
+        old.unlink()
+    form = dice.choice(("logs", "logs next to json+"))
+    command = [
+        program,
+        "--name=log",
+        "--size=512k",
+        f"--rw={dice.choice(('randrw', 'read', 'randwrite'))}",
+        "--filename=data",
+    ]
+    command += [
+        f"--bs={dice.choice(('4k', '16k'))}",
+        "--write_lat_log=log",
+        "--write_bw_log=log",
+        "--write_iops_log=log",
+    ]
+    command += [f"--log_offset={dice.randrange(2)}", "--output-format=json+"]
+    text = run(command, folder)
+    logs = {path.name: path.read_text() for path in sorted(folder.glob("log_*.log"))}
+    if form == "logs":
+        name, *others = logs
+        beside = {other: logs[other] for other in others}
+        return Output("fio", form, " ".join(command), logs[name], lambda text: [plain.fio_logs(logs)], name, beside)
+    return Output(
+        "fio", form, " ".join(command), text, lambda text: plain.fio_json_with_logs(text, logs), "log.json", logs
+    )
 
 
 def _bag(
@@ -359,10 +427,12 @@ def blkparse(dice: random.Random, folder: Path) -> Output:
     return Output("traces", "blkparse", "blkparse -i sda", text, lambda text: trace, "sda.txt", is_trace=True)
 
 
-def makers(programs: Sequence[str]) -> list[Callable[[random.Random, Path], Output]]:
+def makers(programs: Sequence[str]) -> list[Make]:
     """One for each tool that is here."""
-    of_fio = [functools.partial(fio, program=program) for program in programs]
-    others = {
+    of_fio: list[Make] = [functools.partial(fio, program=program) for program in programs]
+    logged = [functools.partial(fio_logs, program=program) for program in programs]
+    traced = [functools.partial(iolog, program=program) for program in programs]
+    others: dict[str, Make] = {
         "sysbench": sysbench,
         "stress-ng": stress_ng,
         "db_bench": db_bench,
@@ -373,4 +443,5 @@ def makers(programs: Sequence[str]) -> list[Callable[[random.Random, Path], Outp
         "blkparse": blkparse,
     }
     here = [make for name, make in others.items() if shutil.which(name)]
-    return [*of_fio * 3, *here, layout, layout, *(functools.partial(iolog, program=program) for program in programs)]
+    twice = [functools.partial(again, one) for one in [*of_fio, *(make for make in here if make is sysbench)]]
+    return [*of_fio * 3, *logged, *twice, *here, layout, layout, *traced]

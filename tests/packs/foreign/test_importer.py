@@ -158,3 +158,12 @@ def test_the_sum_lacks_a_client_that_has_no_results(tmp_path: Path) -> None:
     assert entries["127.0.0.4"].problem == "fio could not connect to it"
     assert [warning.code for warning in entries["all clients"].warnings] == ["clients-absent"]
     assert "127.0.0.4" in entries["all clients"].warnings[0].text
+
+
+def test_a_file_of_several_loads_takes_its_room_once(tmp_path: Path) -> None:
+    both = tmp_path / "both.json"
+    both.write_text("\n".join(json_of(tmp_path, name, bs, 9).read_text() for name, bs in (("a", "4k"), ("b", "8k"))))
+    store = importer.take_in([both], tmp_path / "run")
+    kept = [path.stat() for path in store.root.glob("trials/*/raw/both.json")]
+    assert [file.st_nlink for file in kept] == [2, 2]
+    assert len({file.st_ino for file in kept}) == 1
