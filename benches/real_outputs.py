@@ -267,7 +267,8 @@ def damage(output: Output, folder: Path, count: int) -> Iterator[str]:
         if any(trial.record["warnings"] or trial.record["status"] != "ok" for trial in trials):
             continue
         try:
-            loads: Any = output.read(copy.decode("utf-8", "replace"))
+            marked = copy.startswith((b"\xff\xfe", b"\xfe\xff"))
+            loads: Any = output.read(copy.decode("utf-16" if marked else "utf-8", "replace"))
         except Exception as error:
             yield f"copy {label.rpartition('/')[2]}: read, where the plain reading fails: {error!r}"
             continue

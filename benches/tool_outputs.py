@@ -74,9 +74,9 @@ FIO_FORMS: dict[str, tuple[list[str], Callable[..., list[Load]]]] = {
 }
 
 
-def fio(dice: random.Random, folder: Path, program: str) -> Output:
-    """One run of fio of random options."""
-    form = dice.choice([*FIO_FORMS])
+def fio(dice: random.Random, folder: Path, program: str, forms: Sequence[str] = [*FIO_FORMS]) -> Output:
+    """One run of fio of random options, in one of the `forms`."""
+    form = dice.choice(forms)
     words, read = FIO_FORMS[form]
     options = [
         f"--output-format={words[0]}",
@@ -208,11 +208,14 @@ def _bag(
     return Output(tool, form, command, text, read, in_any_trial=True)
 
 
-def sysbench(dice: random.Random, folder: Path) -> Output:
-    """A test of files, of processors, of memory, of threads or of mutexes."""
+SYSBENCH_TESTS = ("fileio", "fileio", "fileio", "cpu", "memory", "threads", "mutex")
+
+
+def sysbench(dice: random.Random, folder: Path, tests: Sequence[str] = SYSBENCH_TESTS) -> Output:
+    """One of the `tests`."""
     shared = [f"--threads={dice.choice((1, 1, 3))}", f"--percentile={dice.choice((95, 99, 50))}"]
     shared += dice.choice(([], [], ["--histogram"], ["--report-interval=1"]))
-    kind = dice.choice(("fileio", "fileio", "fileio", "cpu", "memory", "threads", "mutex"))
+    kind = dice.choice(tests)
     options = {
         "fileio": [
             f"--file-total-size={dice.choice((1, 4))}M",
