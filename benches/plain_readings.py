@@ -21,6 +21,7 @@ Number = tuple[float, float]
 """A value, and how far from it another may be."""
 EXACT = 1e-9
 """Relative: what is stated with all its digits."""
+SHORT_UNITS_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 UNITS_NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6, "sec": 1e9}
 PREFIXES = {
     "": 1.0,
@@ -607,6 +608,7 @@ def db_bench(text: str) -> list[tuple[str, Number]]:
             found += [(name, match, factor) for match in re.findall(pattern, line)]
     for low, high in re.findall(r"^Min: (\d+)  Median: [\d.]+  Max: (\d+)$", text, re.M):
         found += [(r".*\.min", low, 1e3), (r".*\.max", high, 1e3)]
+    found += [(r".*\.stddev", value, 1e3) for value in re.findall(r"StdDev: ([\d.]+)$", text, re.M)]
     for share, value in re.findall(r"P([\d.]+): ([\d.]+)", text):
         found.append((rf".*\.p{share}", value, 1e3))
     return _numbers(found)
@@ -614,13 +616,16 @@ def db_bench(text: str) -> list[tuple[str, Number]]:
 
 def ioping(text: str) -> list[tuple[str, Number]]:
     """Its last three lines."""
-    units = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+    units = SHORT_UNITS_NS
     found = []
     for rate, prefix, bw, unit in re.findall(
         r"requests completed in .*?, ([\d.]+)(?: ([kMG]))? iops, ([\d.]+) (\w+)/s", text
     ):
         found.append((r"(read|write|total)\.iops", rate, PREFIXES[prefix]))
         found.append((r"(read|write|total)\.bw", bw, PREFIXES[unit[:-1]]))
+    for rate, prefix, bw, unit in re.findall(r"generated .*?, ([\d.]+)(?: ([kMG]))? iops, ([\d.]+) (\w+)/s", text):
+        found.append((r".*iops|.*rate", rate, PREFIXES[prefix]))
+        found.append((r".*bw", bw, PREFIXES[unit[:-1]]))
     for line in re.findall(r"min/avg/max/mdev = (.*)", text):
         for name, (value, unit) in zip(
             ("min", "mean", "max", "stddev"), re.findall(r"([\d.]+) (\w+)", line), strict=True
@@ -632,6 +637,8 @@ def ioping(text: str) -> list[tuple[str, Number]]:
 def dd(text: str) -> list[tuple[str, Number]]:
     """Bytes, and their rate."""
     found = []
+    for records, seconds in re.findall(r"^(\d+)\+0 records out\n.*, ([\d.e-]+) s,", text, re.M):
+        found.append((r"(read|write)\.iops", repr(int(records) / float(seconds)), 1.0))
     for rate, unit in re.findall(r"^\d+ bytes .*?, [\d.e+-]+ s, ([\d.]+) (\w*)B/s$", text, re.M):
         found += [(r".*\.bw", rate, PREFIXES[unit])]
     return _numbers(found)
@@ -643,6 +650,8 @@ def bonnie(text: str) -> list[tuple[str, Number]]:
     for line in re.findall(r"^1\.98,.*$", text, re.M):
         cells = line.split(",")
         found += [(r".*\.bw", cells[at], 1024.0) for at in (9, 11, 15) if cells[at].isdigit()]
+        latencies = filter(None, (re.fullmatch(r"(\d+)(us|ms|s)", cell) for cell in cells))
+        found += [(r".*\.max", match[1], SHORT_UNITS_NS[match[2]]) for match in latencies]
     return _numbers(found)
 
 

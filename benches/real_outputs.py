@@ -282,6 +282,10 @@ def damage(output: Output, folder: Path, count: int) -> Iterator[str]:
             yield f"copy {label.rpartition('/')[2]}: {'; '.join(strange[:3])}"
 
 
+COMPUTED = re.compile(r"event\.(rate|time\.mean)|\w+\.(ios|bytes|runtime|lat\.mean)")
+"""What may be a quotient of two numbers that an output states."""
+
+
 def in_any_trial(trials: Sequence[Trial], wanted: Sequence[tuple[str, plain.Number]], tally: Tally) -> Iterator[str]:
     """Each number that no trial has, each metric that the output does not state."""
     found = [(name, value) for trial in trials for name, value in trial.record["metrics"].items()]
@@ -296,11 +300,7 @@ def in_any_trial(trials: Sequence[Trial], wanted: Sequence[tuple[str, plain.Numb
             tally.unread[pattern] += not near
             yield f"{pattern} is missing: {value:.10g}; there is {near}"
     for name, value in found:
-        if (
-            value
-            and (name, value) not in used
-            and not re.fullmatch(r"event\.(rate|time\.mean)|\w+\.(ios|bytes|runtime)", name)
-        ):
+        if value and (name, value) not in used and not COMPUTED.fullmatch(name):
             yield f"{name} is {value:.10g}, which the output does not state"
 
 
