@@ -158,3 +158,13 @@ def test_the_sum_lacks_a_client_that_has_no_results(tmp_path: Path) -> None:
     assert entries["127.0.0.4"].problem == "fio could not connect to it"
     assert [warning.code for warning in entries["all clients"].warnings] == ["clients-absent"]
     assert "127.0.0.4" in entries["all clients"].warnings[0].text
+
+
+def test_a_file_of_several_loads_takes_its_room_once(tmp_path: Path) -> None:
+    both = tmp_path / "both.json"
+    later = json_of(tmp_path, "b", "8k", 9).read_text().replace('"timestamp": 1,', '"timestamp": 100,')
+    both.write_text(f"{json_of(tmp_path, 'a', '4k', 9).read_text()}\n{later}")
+    store = importer.take_in([both], tmp_path / "run")
+    kept = [path.stat() for path in store.root.glob("trials/*/raw/both.json")]
+    assert [file.st_nlink for file in kept] == [2, 2]
+    assert len({file.st_ino for file in kept}) == 1
