@@ -66,8 +66,7 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
         replayed = list(_replayed(job, folder)) if "read_iolog" in job.options else []
         ends = {touch.path: touch.size_bytes for touch in replayed}
         yield from replayed
-        for path in _files(job, folder):
-            missing, size_bytes = layout(job, path)
+        for path, (missing, size_bytes) in _laid_out(job, folder):
             if "read_iolog" in job.options:
                 size_bytes = ends.get(path)
             elif job.engine in engines("empty"):
@@ -163,6 +162,17 @@ def _tree(text: str, folder: Path) -> Iterator[str]:
             with suppress(OSError):
                 if stat.S_ISREG(os.lstat(Path(place, name)).st_mode):
                     yield f"{start}/{name}"
+
+
+def _laid_out(job: Section, folder: Path) -> Iterator[tuple[Path, tuple[bool, int | None]]]:
+    """The `layout` of each file of a job. Of files that are not there it is the same one, and there may be many."""
+    lacking: tuple[bool, int | None] | None = None
+    for path in _files(job, folder):
+        if os.access(path, os.F_OK):
+            yield path, layout(job, path)
+        else:
+            lacking = lacking or layout(job, path)
+            yield path, lacking
 
 
 def layout(job: Section, path: Path) -> tuple[bool, int | None]:
