@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import re
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ioassay.containers import unpacked
 from ioassay.errors import InputError
 from ioassay.packs.fio.claims import fio_entries, fio_json, fio_terse, fio_text
 from ioassay.packs.fio.claims.fio_results import Results, error_number, error_words, rate_misfits
 from ioassay.packs.fio.driver import fio_outcome
+from ioassay.packs.foreign import importer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "fio"
 NS = {"nsec": 1, "usec": 1e3, "msec": 1e6}
@@ -288,3 +291,20 @@ def test_errors_of_each_format_are_read_signed() -> None:
     report = text_of("2.1.3/normal.txt").replace("err= 0:", "err=-28 (file:a.c:1, func=x, error=y):", 1)
     for output in (line, report, document(error=4294967268)):
         assert fio_entries.read(output, "it")[0].problem.endswith(": No space left on device (ENOSPC)")
+
+
+def test_logs_of_hosts_in_an_archive_lie_beside_their_results(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for host, requests in (("node1", 1000), ("node2.lan", 2000)):
+        own = json.loads(document(read={"total_ios": requests, "iops": requests}))
+        (tmp_path / "run" / f"json_output.0.{host}").write_text(json.dumps(own, indent=1))
+        (tmp_path / "run" / f"output.0_iops.1.log.{host}").write_text(f"500, {requests}, 0, 0, 0\n")
+    (tmp_path / "run" / "notes_bw.log.old").write_text("nothing of the kind")
+    with tarfile.open(tmp_path / "all.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "run", "run")
+    entries = importer.read(unpacked([tmp_path / "all.tar.gz"], tmp_path))
+    assert [(one.options["host"], one.metrics["read.ios"]) for one in entries] == [("node1", 1000), ("node2.lan", 2000)]
+    for one in entries:
+        (series,) = one.series
+        assert series.metric == "read.iops" and list(series.value) == [one.metrics["read.ios"]]
+    assert [warning.code for warning in entries[0].warnings] == ["files-unused"]

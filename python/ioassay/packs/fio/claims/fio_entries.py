@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ioassay.factors import HOST
 from ioassay.formats.result_entry import Entry
 from ioassay.metrics import format_metric, latency_percentile, percentile_name
 from ioassay.packs.fio.claims import fio_json, fio_logs, fio_terse, fio_text
@@ -56,12 +57,13 @@ def resembles(text: str) -> bool:
 
 
 def grouped(files: Sequence[Path]) -> list[Entry]:
-    """An entry for the logs of each prefix."""
+    """An entry for the logs of each prefix, of each host."""
     entries = []
     for logs in fio_logs.grouped([path for path in files if fio_logs.is_log(path)]):
         found = logs.read()
         entry = Entry(
             label=logs.prefix,
+            options={HOST: logs.host} if logs.host else {},
             files=logs.paths,
             metrics=found.metrics,
             buckets=found.buckets,
