@@ -214,18 +214,18 @@ def test_a_folder_with_more_files_than_can_be_looked_at_is_refused(
 def test_many_files_that_are_not_there_are_laid_out_once_for_each_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Path] = []
-    layout = paths.layout
+    asked: list[int] = []
+    reach_bytes = paths.reach_bytes
 
-    def counted(job: Section, path: Path) -> tuple[bool, int | None]:
-        asked.append(path)
-        return layout(job, path)
+    def counted(job: Section, there_bytes: int) -> int | None:
+        asked.append(there_bytes)
+        return reach_bytes(job, there_bytes)
 
-    monkeypatch.setattr(paths, "layout", counted)
+    monkeypatch.setattr(paths, "reach_bytes", counted)
     (tmp_path / "b.0.7").write_bytes(bytes(9000))
     text = "[global]\nioengine=filecreate\nnrfiles=5000\nfilesize=4k\n[a]\n[b]\n"
     touches = paths.touches(parse(text, tmp_path).sections, tmp_path)
-    assert len(touches) == 10_000 and len(asked) == 3
+    assert len(touches) == 10_000 and asked == [0, 0, 9000]
 
 
 def test_a_study_names_no_path_but_the_file_that_keeps_its_buffers(tmp_path: Path) -> None:

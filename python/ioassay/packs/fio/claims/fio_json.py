@@ -101,15 +101,10 @@ class _SyncTable(_DirectionTable, total=False):
     """Of a direction's keys it has `total_ios` and `lat_ns`."""
 
 
-class _SteadyData(TypedDict, total=False):
-    bw_mean: Amount
-    iops_mean: Amount
-
-
 class _SteadyTable(TypedDict, total=False):
     ss: str
     attained: int
-    data: _SteadyData
+    data: dict[str, Amount | list[Amount]]
 
 
 _Options = TypedDict("_Options", {"job options": dict[str, str] | None}, total=False)
@@ -170,14 +165,13 @@ _TABLES: Mapping[str, Any] = {
     **{f"{kind}_{level}_prio": _LatencyTable for kind in KINDS[1:] for level in ("high", "low")},
     "sync": _SyncTable,
     "steadystate": _SteadyTable,
-    "data": _SteadyData,
     "prios": _PriorityTable,
 }
 """Key -> the type of its table, or of each one in its list."""
 for _table in (_Document, _DocumentOfClients, *_TABLES.values()):
     _table.__pydantic_config__ = {"extra": "allow"}  # so that it can be said which keys were not read
 _OF_OTHERS = re.compile(
-    r"(?:bw|iops)(?:_\w+)?|iodepth_\w+|latency_\w+|lat_(?:mean|ns)|time|eta|elapsed|desc|first_error|duration|criterion"
+    r"(?:bw|iops)(?:_\w+)?|iodepth_\w+|latency_\w+|time|eta|elapsed|desc|first_error|duration|criterion"
     r"|max_deviation|slope"
 )
 """Keys that say what others say as well, or how fio looked: of them nothing is lost."""
@@ -376,7 +370,8 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
 def _measured(job: _JobTable, steady: _SteadyTable) -> dict[str, float]:
     """What fio found of a job as a whole: metrics of it alone."""
     data = steady.get("data", {}) if steady.get("attained") else {}
-    found = {f"steady.{name}": data[f"{name}_mean"] for name in ("bw", "iops") if f"{name}_mean" in data}  # type: ignore[literal-required]
+    means = {name: data.get(f"{name}_mean") for name in ("bw", "iops")}
+    found: dict[str, float] = {f"steady.{name}": mean for name, mean in means.items() if isinstance(mean, int | float)}
     if job.get("latency_target"):
         found["latency_target.depth"] = job.get("latency_depth", 0)
     tables = {name: job[name] for name in DIRECTIONS if name in job}  # type: ignore[literal-required]

@@ -219,6 +219,7 @@ def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
 _NAMES = {"read": "read", "write": "write", "trim": "trim", "mixed": "total", SYNC: SYNC}
 """`mixed` is what fio reports with unified_rw_reporting."""
 _OF_SECTION = ("bw", "iops", "ios", "bytes", "runtime")
+_COUNTS = ("context_switches", "major_faults", "minor_faults")
 
 
 def metrics(jobs: Sequence[Job]) -> dict[str, float]:
@@ -237,10 +238,9 @@ def metrics(jobs: Sequence[Job]) -> dict[str, float]:
             continue
         for kind in dict.fromkeys((*KINDS, *(kind for part in own for kind in part.latencies))):
             if latency := merged_latency(jobs, direction, kind):
-                shares = {percentile_name(percent): value for percent, value in percentiles_ns(latency).items()}
-                values = latency.statistics_ns | shares
-                priority, slash, plain = kind.rpartition("/")
-                found |= {f"{priority}{slash}{name}.{plain}.{key}": value for key, value in values.items()}
+                shares = {percentile_name(percent): ns for percent, ns in percentiles_ns(latency).items()}
+                values, (whose, slash, plain) = latency.statistics_ns | shares, kind.rpartition("/")
+                found |= {f"{whose}{slash}{name}.{plain}.{key}": ns for key, ns in values.items()}
     # Of calls of fdatasync fio counts the times alone.
     if syncs := sum(max(job.syncs or 0, job.sync_latency.count if job.sync_latency else 0) for job in jobs):
         found["sync.ios"] = syncs
@@ -248,8 +248,7 @@ def metrics(jobs: Sequence[Job]) -> dict[str, float]:
         found["cpu.usr"] = sum(job.cpu.usr_percent * job.runtime_s for job in jobs) / took_s
         found["cpu.sys"] = sum(job.cpu.sys_percent * job.runtime_s for job in jobs) / took_s
     found |= jobs[0].measured if len(jobs) == 1 else {}
-    counts = ("context_switches", "major_faults", "minor_faults")
-    return found | {name: sum(getattr(job.cpu, name) for job in jobs) for name in counts}
+    return found | {name: sum(getattr(job.cpu, name) for job in jobs) for name in _COUNTS}
 
 
 def _volumes(
@@ -273,13 +272,10 @@ def percentiles_ns(latency: Latency) -> Mapping[float, float]:
 def by_section(jobs: Sequence[Job]) -> dict[str, float]:
     """`<section>/<metric>` for each section of a job file that has several."""
     names = list(dict.fromkeys(job.name for job in jobs))
-    if len(names) < 2:
-        return {}
     found: dict[str, float] = {}
-    for name in names:
-        of_section = metrics([job for job in jobs if job.name == name])
-        for key, value in of_section.items():
-            direction, _, quantity = key.partition(".")
+    for name in names if len(names) > 1 else ():
+        for key, value in metrics([job for job in jobs if job.name == name]).items():
+            direction, _, quantity = key.rpartition("/")[2].partition(".")
             if direction in _NAMES.values() and (quantity in _OF_SECTION or quantity.startswith(KINDS)):
                 found[f"{name}/{key}"] = value
     return found
