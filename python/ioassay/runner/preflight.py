@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -225,9 +226,11 @@ def examine(benches: Sequence[PreparedStudy]) -> list[Warning_]:
     here = [bench for bench in benches if not bench.elsewhere]
     found = dict.fromkeys(warning for bench in here for warning in _examined(bench))
     files: dict[Path, Footprint] = {}  # those of targets and those that jobs name, which have to fit at once
+    resolved = cache(safety.resolve)  # of files that are not there yet, and there may be many in one
     for footprint in (footprint for bench in here for footprint in bench.footprints()):
-        path = safety.resolve(footprint.path)
-        if path.is_file() or not path.exists():  # no device, nor /dev/null
+        named = footprint.path
+        path = safety.resolve(named) if os.path.lexists(named) else resolved(named.parent) / named.name
+        if not path.exists() or path.is_file():  # no device, nor /dev/null
             sizes = [files.get(path, footprint).size_bytes, footprint.size_bytes]
             largest = None if None in sizes else max(size for size in sizes if size is not None)
             files[path] = Footprint(path, largest, footprint.lasting)
@@ -437,8 +440,10 @@ def devices(benches: Sequence[PreparedStudy]) -> list[Storage]:
         own = [trial.target for trial in bench.points() if trial.target.get("kind") == "device"]
         named = [(bench.folder / Path(str(target.get("path"))).expanduser(), bench.access()) for target in own]
         for path, access in (*named, *((touch.path, touch.access) for touch in bench.touches())):
+            if not path.expanduser().is_block_device():  # there may be many files
+                continue
             resolved = safety.resolve(path)
-            if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
+            if _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
                 strongest[resolved] = access
     found = []
     for path, access in strongest.items():

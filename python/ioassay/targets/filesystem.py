@@ -14,6 +14,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ioassay import units
@@ -144,8 +145,9 @@ def require_total_room(footprints: Sequence[Footprint], root: Path = ROOT) -> No
     What the files hold already counts as free. Of footprints that are not lasting only the largest counts.
     """
     by_device: dict[int, list[Footprint]] = {}
+    device_of = cache(lambda folder: existing_folder(folder / "file").stat().st_dev)
     for footprint in footprints:
-        by_device.setdefault(existing_folder(footprint.path).stat().st_dev, []).append(footprint)
+        by_device.setdefault(device_of(footprint.path.parent), []).append(footprint)
     shown = units.format_size
     for group in by_device.values():
         missing: dict[Path, int] = {}  # what a file takes in addition to what it holds already

@@ -66,9 +66,8 @@ def resolve(path: Path) -> Path:
     """The path itself: absolute, with all links followed, also where the last part is not there yet."""
     try:
         resolved = path.expanduser().resolve()
-        resolved.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return path.expanduser().resolve()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            resolved.stat()
     except (OSError, RuntimeError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise StudyError(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.packs.fio.driver import Fio, jobfile, paths
+from ioassay.packs.fio.fio_options import Section
 from ioassay.roles import WRITE, Command
 from ioassay.study.model import make_study
 
@@ -208,6 +209,23 @@ def test_a_folder_with_more_files_than_can_be_looked_at_is_refused(
     lay_out(tmp_path, dict.fromkeys("abcd", 0))
     with pytest.raises(StudyError, match="opens more than 3 files"):
         touched("[a]\nrw=write\nopendir=.\n", tmp_path)
+
+
+def test_many_files_that_are_not_there_are_laid_out_once_for_each_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    reach_bytes = paths.reach_bytes
+
+    def counted(job: Section, there_bytes: int) -> int | None:
+        asked.append(there_bytes)
+        return reach_bytes(job, there_bytes)
+
+    monkeypatch.setattr(paths, "reach_bytes", counted)
+    (tmp_path / "b.0.7").write_bytes(bytes(9000))
+    text = "[global]\nioengine=filecreate\nnrfiles=5000\nfilesize=4k\n[a]\n[b]\n"
+    touches = paths.touches(parse(text, tmp_path).sections, tmp_path)
+    assert len(touches) == 10_000 and asked == [0, 0, 9000]
 
 
 def test_a_study_names_no_path_but_the_file_that_keeps_its_buffers(tmp_path: Path) -> None:

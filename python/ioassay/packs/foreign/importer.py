@@ -20,7 +20,7 @@ from ioassay import drivers
 from ioassay.api.run_results import Run
 from ioassay.containers import Member, unpacked
 from ioassay.errors import InputError
-from ioassay.factors import level_key
+from ioassay.factors import HOST, level_key
 from ioassay.formats import claim_entries
 from ioassay.formats.result_entry import REGISTRY, Entry
 from ioassay.metrics import DIRECTIONS
@@ -134,11 +134,7 @@ def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
     if unread and not entries and not groups:
         raise next(iter(unread.values()))
     for group in groups:  # of a result that they lie beside, and after whose job or file they are named
-        owners = [
-            number
-            for number, entry in enumerate(entries)
-            if entry.files[0].parent == group.files[0].parent and group.label in (entry.label, entry.files[0].stem)
-        ]
+        owners = [number for number, entry in enumerate(entries) if _lies_beside(group, entry)]
         if len(owners) != 1:
             entries.append(group)
             continue
@@ -147,6 +143,7 @@ def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
         has = {(item.direction, item.kind) for item in entry.buckets}
         entries[owners[0]] = replace(
             entry,
+            options={**group.options, **entry.options},
             files=[*entry.files, *group.files],
             metrics={**group.metrics, **entry.metrics},
             buckets=[*entry.buckets, *(one for one in group.buckets if (one.direction, one.kind) not in has)],
@@ -158,6 +155,14 @@ def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
         warning = Warning_("files-unused", f"{len(unread)} of {len(members)} files hold no results: {shown}")
         entries[0] = replace(entries[0], warnings=[*entries[0].warnings, warning])
     return entries
+
+
+def _lies_beside(group: Entry, entry: Entry) -> bool:
+    """Whether files of a group are those of a result: of its job or of its file's name, and of the host behind that."""
+    file, host = entry.files[0], f".{group.options[HOST]}" if HOST in group.options else ""
+    stem = file.name.removesuffix(host) if host else file.stem
+    named = group.label == entry.label or re.search(rf"(?:^|_){re.escape(group.label)}$", stem) is not None
+    return file.parent == group.files[0].parent and named and file.name.endswith(host)
 
 
 def _read_results(member: Member) -> Iterable[Entry]:

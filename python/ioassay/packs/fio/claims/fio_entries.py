@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ioassay.factors import HOST
 from ioassay.formats.result_entry import Entry
 from ioassay.metrics import format_metric, latency_percentile, percentile_name
 from ioassay.packs.fio.claims import fio_json, fio_logs, fio_terse, fio_text
@@ -25,6 +26,7 @@ from ioassay.packs.fio.claims.fio_results import (
     Results,
     by_client,
     elapsed_s,
+    error_words,
     final_reports,
     in_direction,
     merged_latency,
@@ -55,12 +57,13 @@ def resembles(text: str) -> bool:
 
 
 def grouped(files: Sequence[Path]) -> list[Entry]:
-    """An entry for the logs of each prefix."""
+    """An entry for the logs of each prefix, of each host."""
     entries = []
     for logs in fio_logs.grouped([path for path in files if fio_logs.is_log(path)]):
         found = logs.read()
         entry = Entry(
             label=logs.prefix,
+            options={HOST: logs.host} if logs.host else {},
             files=logs.paths,
             metrics=found.metrics,
             buckets=found.buckets,
@@ -179,25 +182,36 @@ def _sum_warnings(results: Results, clients: Clients) -> Iterator[Warning_]:
 
 
 def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
-    errors = [f"{job.name}: fio's error {job.error}" for job in jobs if job.error]
+    errors = [f"{job.name}: {error_words(job.error)}" for job in jobs if job.error]
     problem = "; ".join(errors) or ("" if any(job.ios for job in jobs) else "no request was done")
     # What all jobs of a group have in common; a job without a value for a flag has it set.
     common = set.intersection(*({*job.options.items()} for job in jobs))
     shared = {key: value for key, value in jobs[0].options.items() if (key, value) in common}
+    metrics = fio_outcome.metrics(jobs)
     return Entry(
         label=jobs[0].name,
         options={key: value for key, value in shared.items() if not _NO_CONDITIONS.match(key)},
-        metrics=fio_outcome.metrics(jobs),
+        metrics=metrics,
         buckets=fio_outcome.buckets(jobs),
         parts=fio_outcome.parts(replace(results, jobs=jobs)),
         warnings=[*_doubts(results, jobs)],
         problem=problem,
-        started_unix_s=results.started_unix_s,
-        responses=(),
+        started_unix_s=min(job.started_unix_s for job in jobs) or results.started_unix_s,
+        responses=[name for name in metrics if "/" in name and name.endswith((".mean", ".p99"))],
     )
 
 
 def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
+    if results.unread:
+        yield Warning_("results-unread", f"fio's output also has {', '.join(results.unread)}: nothing is made of it")
+    if (idle := [job.name for job in jobs if not job.ios]) and len(idle) < len(jobs):
+        yield Warning_("jobs-idle", f"{', '.join(dict.fromkeys(idle))}: did no request", "see whether it was to do any")
+    if unsteady := next((job for job in jobs if job.unsteady), None):
+        yield Warning_("steady-state-not-attained", f"{unsteady.name}: {unsteady.unsteady} was not attained")
+    directions = [(job, name) for job in jobs for name in job.directions]
+    if odd := next((one for job, name in directions for one in job.all_misfits(name, syncs=False)), None):
+        implied = f"from {odd.low:.6g} to {odd.high:.6g}" if odd.high is not None else f"at least {odd.low:.6g}"
+        yield Warning_("numbers-differ", f"fio's {odd.name} is {odd.value:.6g}; its other numbers imply {implied}")
     if results.spoiled:
         text = f"fio printed no number for {', '.join(results.spoiled)}, and nothing is read there"
         yield Warning_("not-a-number", text)

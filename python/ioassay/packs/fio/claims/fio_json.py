@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -33,15 +34,13 @@ from ioassay.packs.fio.claims.fio_results import (
     Results,
     by_client,
     client_name,
+    error_number,
+    rate_misfits,
 )
 from ioassay.records.record import Misfit
 from ioassay.validation import Amount, Count, Whole
 
 _UNKNOWN = "this is not as fio writes it"
-_VERSION = re.compile(r"^fio-(\d{1,2})\.(\d{1,3})\S{0,40}$", re.M)
-"""The line of every report that people read."""
-_FIRST_REPORT = (2, 17)
-"""Reports of older versions have other lines (stat.c, show_ddir_status); their JSON is read."""
 _SEVERAL_FILENAMES = re.compile(r'"filename"[^{}]*"filename"')
 _BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
 """Not only at the beginning of a line: of many messages fio loses some in the middle of one."""
@@ -66,6 +65,16 @@ class _LatencyTable(TypedDict, total=False):
     percentile: dict[Amount, Amount]
 
 
+class _PriorityTable(TypedDict, total=False):
+    """What is measured of the requests of one priority, by its class, level and hint as in linux/ioprio.h."""
+
+    prioclass: Count
+    prio: Count
+    priohint: Count
+    clat_ns: _LatencyTable | None
+    lat_ns: _LatencyTable | None
+
+
 class _DirectionTable(TypedDict, total=False):
     io_bytes: Whole
     io_kbytes: Whole
@@ -80,6 +89,12 @@ class _DirectionTable(TypedDict, total=False):
     slat: _LatencyTable | None
     clat: _LatencyTable | None
     lat: _LatencyTable | None
+    prios: list[_PriorityTable]
+    clat_high_prio: _LatencyTable | None
+    clat_low_prio: _LatencyTable | None
+    lat_high_prio: _LatencyTable | None
+    lat_low_prio: _LatencyTable | None
+    cachehit: Amount
 
 
 class _SyncTable(_DirectionTable, total=False):
@@ -89,6 +104,7 @@ class _SyncTable(_DirectionTable, total=False):
 class _SteadyTable(TypedDict, total=False):
     ss: str
     attained: int
+    data: dict[str, Amount | list[Amount]]
 
 
 _Options = TypedDict("_Options", {"job options": dict[str, str] | None}, total=False)
@@ -99,7 +115,10 @@ class _JobTable(_Options, total=False):
     groupid: int
     error: int
     total_err: Count
+    job_start: Amount
     job_runtime: Amount
+    latency_target: Amount
+    latency_depth: Count
     usr_cpu: Amount
     sys_cpu: Amount
     ctx: Count
@@ -139,6 +158,35 @@ class _DocumentOfClients(_Results, _Tables, total=False):
     """From version 3.39 on, of several clients."""
 
 
+_TABLES: Mapping[str, Any] = {
+    **dict.fromkeys(("jobs", "client_stats"), _JobTable),
+    **dict.fromkeys(DIRECTIONS, _DirectionTable),
+    **{f"{kind}{unit}": _LatencyTable for kind in KINDS for unit in ("", "_ns")},
+    **{f"{kind}_{level}_prio": _LatencyTable for kind in KINDS[1:] for level in ("high", "low")},
+    "sync": _SyncTable,
+    "steadystate": _SteadyTable,
+    "prios": _PriorityTable,
+}
+"""Key -> the type of its table, or of each one in its list."""
+for _table in (_Document, _DocumentOfClients, *_TABLES.values()):
+    _table.__pydantic_config__ = {"extra": "allow"}  # so that it can be said which keys were not read
+_OF_OTHERS = re.compile(
+    r"(?:bw|iops)(?:_\w+)?|iodepth_\w+|latency_\w+|time|eta|elapsed|desc|first_error|duration|criterion"
+    r"|max_deviation|slope"
+)
+"""Keys that say what others say as well, or how fio looked: of them nothing is lost."""
+
+
+def _unread(value: Any, known: frozenset[str], place: str = "") -> Iterator[str]:
+    """Keys of a document that no type here has, and that are neither empty nor 0."""
+    for table in value if isinstance(value, list) else [value]:
+        for key, inner in table.items() if isinstance(table, dict) else ():
+            if key in known and key in _TABLES:
+                yield from _unread(inner, _TABLES[key].__optional_keys__, f"{place}{key}.")
+            elif inner and key not in known and not _OF_OTHERS.fullmatch(key):
+                yield f"{place}{key}"
+
+
 def parse(text: str, source: str) -> Results:
     """The results in a JSON or JSON+ text with anything around it; the last where there are several.
 
@@ -152,8 +200,6 @@ def parse(text: str, source: str) -> Results:
         raise InputError(f"{source}: {fault}")
     beginning = text.strip().splitlines()[0][:100]
     why = "fio refused, was ended, or wrote another format"
-    if (version := _VERSION.search(text)) and (int(version[1]), int(version[2])) < _FIRST_REPORT:
-        why = f"{version[0]} wrote it, and reports are read from fio {'.'.join(map(str, _FIRST_REPORT))} on"
     raise InputError(f"{source}: has no JSON; it begins with '{beginning}': {why}; run it with --output-format=json")
 
 
@@ -278,6 +324,7 @@ def _of_clients(
 
 def _run(document: _Results, jobs: Sequence[Job], messages: str, clients: Clients | None) -> Results:
     return Results(
+        unread=list(dict.fromkeys(_unread(document, _Document.__optional_keys__))),
         version=document.get("fio version", ""),
         jobs=jobs,
         disks=[_disk(disk) for disk in document.get("disk_util", [])],
@@ -302,7 +349,7 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
     own = "usr_cpu" in job  # other programs print what is read of fio's results, and compute it in other ways
     directions = {name: _direction(job[name], own) for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
     runtime_ms = job.get("job_runtime") or max((1e3 * each.runtime_s for each in directions.values()), default=0)
-    error, sync, steady = job.get("error", 0), job.get("sync"), job.get("steadystate") or {}
+    error, sync, steady = error_number(job.get("error", 0), "error"), job.get("sync"), job.get("steadystate") or {}
     return Job(
         name=job.get("jobname", ""),
         group=job.get("groupid", 0),
@@ -315,7 +362,37 @@ def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
         syncs=sync.get("total_ios", 0) if sync else None,
         sync_latency=_latency(sync, "lat", sync.get("total_ios", 0), own) if sync else None,
         unsteady="" if steady.get("attained", 1) else steady.get("ss", "?"),
+        started_unix_s=job.get("job_start", 0.0) / 1e3,
+        measured=_measured(job, steady),
     ).with_options({**shared, **(job.get("job options") or {})})
+
+
+def _measured(job: _JobTable, steady: _SteadyTable) -> dict[str, float]:
+    """What fio found of a job as a whole: metrics of it alone."""
+    data = steady.get("data", {}) if steady.get("attained") else {}
+    means = {name: data.get(f"{name}_mean") for name in ("bw", "iops")}
+    found: dict[str, float] = {f"steady.{name}": mean for name, mean in means.items() if isinstance(mean, int | float)}
+    if job.get("latency_target"):
+        found["latency_target.depth"] = job.get("latency_depth", 0)
+    tables = {name: job[name] for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
+    hits = {name: table["cachehit"] for name, table in tables.items() if "cachehit" in table}
+    return found | {f"{name}.cache_hit_ratio": percent / 100 for name, percent in hits.items()}
+
+
+_PRIORITY_CLASSES = ("default", "realtime", "best-effort", "idle")
+"""By their numbers in linux/ioprio.h."""
+
+
+def _by_priority(table: _DirectionTable, ios: int, own: bool) -> Iterator[tuple[str, Latency | None]]:
+    """`<priority>/<kind>` and the latency of its requests; of 3.15 to 3.29 fio says "high" and "low" alone."""
+    for level, kind in product(("high", "low"), KINDS[1:]):
+        yield f"{level}-priority/{kind}", _latency(table, f"{kind}_{level}_prio", ios, own)
+    for one in table.get("prios", []):
+        number, hint = one.get("prioclass", 0), one.get("priohint", 0)
+        name = _PRIORITY_CLASSES[number] if number < len(_PRIORITY_CLASSES) else f"class{number}"
+        name += f"-{one.get('prio', 0)}{f'-hint{hint}' if hint else ''}"
+        for kind in KINDS[1:]:
+            yield f"{name}/{kind}", _latency(one, kind, ios, own)  # type: ignore[arg-type]
 
 
 def _direction(table: _DirectionTable, own: bool) -> Direction:
@@ -324,32 +401,39 @@ def _direction(table: _DirectionTable, own: bool) -> Direction:
     unit = 1 if "io_kbytes" in table or "bw_bytes" in table else 1024
     stated = "total_ios" in table
     ios = table["total_ios"] if stated else round(table.get("iops", 0.0) * runtime_s)
+    latencies = [*((kind, _latency(table, kind, ios, own)) for kind in KINDS), *_by_priority(table, ios, own)]
     return Direction(
         ios=ios if stated else whole_number(ios, "iops times runtime"),
         bytes=whole_number(table.get("io_bytes", 0) * unit, "io_bytes"),
         runtime_s=runtime_s,
-        latencies={kind: latency for kind in KINDS if (latency := _latency(table, kind, ios, own)) is not None},
+        latencies={kind: latency for kind, latency in latencies if latency is not None},
         ios_stated=stated,
         rate_bytes_per_s=table.get("bw_bytes"),
         operations_per_s=table.get("iops"),
-        misfits=_misfits(table, runtime_s, ios, 0.0 if own else _CLOCK_STEP_S) if stated and unit == 1 else (),
+        misfits=_misfits(table, unit, runtime_s, ios if stated else None, 0.0 if own else _CLOCK_STEP_S),
     )
 
 
-def _misfits(table: _DirectionTable, runtime_s: float, ios: int, clock_s: float) -> list[Misfit]:
-    """fio computes each of these from bytes, requests and whole milliseconds (stat.c, add_ddir_status_json)."""
-    volume = table.get("io_bytes", 0)
+def _misfits(table: _DirectionTable, unit: int, runtime_s: float, ios: int | None, clock_s: float) -> list[Misfit]:
+    """fio computes each of these from bytes, requests and whole milliseconds (stat.c, add_ddir_status_json).
+
+    fio 2 rounds bytes down to the `unit`, and requests a second to a whole number.
+    """
+    volume = table.get("io_bytes", 0) * unit
     found = equal("io_kbytes", table.get("io_kbytes", volume // 1024), volume / 1024, 1)
-    for name, amount, step in (("bw_bytes", volume, 1), ("bw", volume / 1024, 1), ("iops", ios, 0.01)):
-        if (value := table.get(name)) is not None:
-            found += quotient(name, amount, runtime_s, value, 0.0, clock_s, step)  # type: ignore[arg-type]
+    if "bw_bytes" in table:
+        found += quotient("bw_bytes", volume, runtime_s, table["bw_bytes"], 0.0, clock_s, 1)
+    if "bw" in table:
+        found += rate_misfits("bw", volume / 1024, runtime_s, table["bw"], (unit - 1) / 1024, clock_s, 1)
+    if ios is not None and (value := table.get("iops")) is not None:
+        found += quotient("iops", ios, runtime_s, value, 0.0, clock_s, 0.01 if unit == 1 else 1)
     return found
 
 
 def _latency(table: _DirectionTable, kind: str, ios: int, own: bool) -> Latency | None:
     """`clat_ns` of fio 3, or `clat` in microseconds of fio 2. None when nothing was measured."""
-    unit_ns = 1 if f"{kind}_ns" in table else 1000
-    found: _LatencyTable | None = table.get(f"{kind}_ns") if unit_ns == 1 else table.get(kind)  # type: ignore[assignment]
+    is_ns, unit_ns = f"{kind}_ns" in table, 1 if f"{kind}_ns" in table or kind.endswith("_prio") else 1000
+    found: _LatencyTable | None = table.get(f"{kind}_ns" if is_ns else kind)  # type: ignore[assignment]
     if not found:
         return None
     bins = {value: count for value, count in found.get("bins", {}).items() if count}

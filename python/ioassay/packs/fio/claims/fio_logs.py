@@ -1,6 +1,7 @@
 """fio's time logs: the series of a load's jobs, and what logs that were made elsewhere say of a whole load.
 
-Logs are named `<prefix>_<kind>.<job>.log`; those of one prefix are one load. A log with a line for each request gives
+Logs are named `<prefix>_<kind>.<job>.log`, with `.<host>` behind it where they were gathered from hosts (CBT); those of
+one prefix and host are one load. A log with a line for each request gives
 the latency distribution; one that fio averaged (`log_avg_msec`) gives a series only, because percentiles of averages
 mean nothing. In a series bandwidths and IOPS of jobs add up; latencies are weighted by the requests of each job's
 window where these are known. Lines are read by the crate `fiolog`.
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from ioassay._core import DirectionSummary, Histogram, LogSummary
 
 LATENCIES = ("lat", "clat", "slat")
-_NAME = re.compile(r"^(?P<prefix>.*?)_(?P<kind>(?:[cs]?lat|bw|iops|clat_hist))(?:\.(?P<job>\d+))?\.log$")
+_NAME = re.compile(
+    r"^(?P<prefix>.*?)_(?P<kind>(?:[cs]?lat|bw|iops|clat_hist))(?:\.(?P<job>\d+))?\.log(?:\.(?P<host>.+))?$"
+)
+_LINE = re.compile(rb"\d+, ?\d+, ?[012], ?\d+")
 _HISTOGRAM = "clat_hist"
 _DIRECTIONS = ("read", "write", "trim")
 _WINDOW_MS = 100
@@ -61,6 +65,8 @@ class Logs:
 
     prefix: str
     kinds: Mapping[str, Sequence[Path]]
+    host: str = ""
+    """Behind the names of the files; '' where they have none."""
 
     @property
     def paths(self) -> list[Path]:
@@ -106,21 +112,32 @@ def latency_windows(paths: Sequence[Path]) -> dict[str, list[LatencyWindow]]:
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file is one of fio's logs by its name."""
-    return _NAME.match(path.name) is not None
+    """Whether a file is one of fio's logs by its name, and by its first line where that ends as no name of fio's."""
+    return _named(path) is not None
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    match = _NAME.match(path.name)
+    if match is None or not match["host"]:
+        return match
+    try:
+        with path.open("rb") as file:
+            line = file.readline(100)
+        return match if _LINE.match(line) or not line else None
+    except OSError:
+        return None
 
 
 def grouped(paths: Sequence[Path]) -> list[Logs]:
-    """Logs by folder and prefix, jobs in the order of their numbers."""
-    groups: dict[tuple[Path, str], dict[str, list[tuple[int, Path]]]] = {}
+    """Logs by folder, prefix and host, jobs in the order of their numbers."""
+    groups: dict[tuple[Path, str, str], dict[str, list[tuple[int, Path]]]] = {}
     for path in paths:
-        match = _NAME.match(path.name)
-        if match is not None:
-            kinds = groups.setdefault((path.parent, match["prefix"]), {})
+        if match := _named(path):
+            kinds = groups.setdefault((path.parent, match["prefix"], match["host"] or ""), {})
             kinds.setdefault(match["kind"], []).append((int(match["job"] or 0), path))
     return [
-        Logs(prefix, {kind: [path for _, path in sorted(found)] for kind, found in kinds.items()})
-        for (_, prefix), kinds in groups.items()
+        Logs(prefix, {kind: [path for _, path in sorted(found)] for kind, found in kinds.items()}, host)
+        for (_, prefix, host), kinds in groups.items()
     ]
 
 

@@ -7,12 +7,16 @@ percentiles come from merged bins and never from other percentiles.
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
-from ioassay.formats.number_parsing import Spread, between, of_spread
+from ioassay.errors import InputError
+from ioassay.formats.number_parsing import Spread, between, of_spread, quotient
 from ioassay.records.record import Misfit
 
 DIRECTIONS = ("read", "write", "trim", "mixed")
@@ -64,7 +68,7 @@ class Direction:
     bytes: int
     runtime_s: float
     latencies: Mapping[str, Latency] = field(default_factory=dict)
-    """By kind; without those that were not measured."""
+    """By kind, and `<priority>/<kind>` of the requests of one priority; without those that were not measured."""
     ios_stated: bool = True
     """False where fio prints no number of requests: then it is the printed rate times the time."""
     bytes_stated: bool = True
@@ -113,6 +117,9 @@ class Job:
     """Their number with continue_on_error; else fio stops at the first."""
     syncs: int | None = None
     sync_latency: Latency | None = None
+    started_unix_s: float = 0.0
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """Metrics that are those of this job alone."""
     unsteady: str = ""
     """The criterion of its option `steadystate`, where it was not attained."""
     processes: int = 1
@@ -257,8 +264,35 @@ class Results:
     started_unix_s: float = 0.0
     clients: Clients | None = None
     """None where fio made the load itself."""
+    unread: Sequence[str] = ()
+    """What nothing here is made of, though it may say something: keys of JSON, lines of a report."""
     spoiled: Sequence[str] = ()
     """Fields in which fio printed no number (`-nan`), and latencies of which such a field is one."""
+
+
+def error_number(printed: int | str, what: str) -> int:
+    """An errno as fio prints it: also negative, or as an unsigned number of 32 bits. InputError names `what`."""
+    text = str(printed)
+    if not re.fullmatch(r"-?[0-9]{1,10}", text):
+        raise InputError(f"{what} is {text[:60]!r}; expected the number of an error, or 0")
+    number = int(text)
+    return abs(number - 2**32 if 2**31 <= number < 2**32 else number)
+
+
+def error_words(number: int) -> str:
+    """What the kernel calls an error, and its name: `No space left on device (ENOSPC)`."""
+    if number == errno.EILSEQ:  # which the C library has as "Invalid or incomplete multibyte or wide character"
+        return "Data that were read do not verify (EILSEQ)"
+    return f"{os.strerror(number)} ({errno.errorcode[number]})" if number in errno.errorcode else f"Error {number}"
+
+
+def rate_misfits(name: str, volume: float, seconds: float, per_s: float, *steps: float) -> list[Misfit]:
+    """As `quotient` of bytes, with the unit in which the rate would be right where 1000 and 1024 were mixed up."""
+    found = quotient(name, volume, seconds, per_s, *steps)
+    for power, (unit, other) in product((1, 2, 3), ((1000, 1024), (1024, 1000))) if found else ():
+        if not quotient(name, volume, seconds, per_s * (unit / other) ** power, *steps):
+            return [replace(found[0], name=f"{name} (right if {'KMG'[power - 1]}B is of {unit}s, not of {other}s)")]
+    return found
 
 
 def final_reports(reports: Sequence[Results]) -> list[Results]:

@@ -2,7 +2,9 @@
 
 The order of the fields is fio's HOWTO, "Terse output", and `show_thread_status_terse_all` in stat.c. Latencies are in
 microseconds there, and rates and volumes in whole KiB, so digits are lost that JSON keeps; there are no bins and no
-number of requests. Version 2 does not say which program wrote it: it is told by its numbers.
+number of requests. Version 2 does not say which program wrote it: it is told by its numbers. How many directions a line
+has depends on fio's version as well (2.0.8 had no trims in version 2) and on unified_rw_reporting: they end where the
+processor's share begins.
 """
 
 from __future__ import annotations
@@ -12,22 +14,24 @@ from collections.abc import Mapping, Sequence
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
-from ioassay.packs.fio.claims.fio_results import CPU, TOTAL, CpuUse, Direction, Job, Latency, Results
+from ioassay.packs.fio.claims.fio_results import CPU, TOTAL, CpuUse, Direction, Job, Latency, Results, error_number
 
 _HEAD = 5
 _DIRECTION = 41
+_DIRECTION_1 = 20
+"""Of fio 1, without requests and percentiles."""
 _DIRECTION_V5 = 47
 """Version 5 adds six fields: samples of the bandwidth, and five about IOPS."""
 _TAIL = 5 + 7 + 10 + 12
 """Processor, depths, latencies in µs and in ms."""
-_LAYOUTS: dict[int, tuple[int, tuple[str, ...]]] = dict.fromkeys((2, 3), (_DIRECTION, ("read", "write")))
-_LAYOUTS[4] = (_DIRECTION, ("read", "write", "trim"))
+_LAYOUTS: dict[int, tuple[int, tuple[str, ...]]] = dict.fromkeys((2, 4), (_DIRECTION, ("read", "write", "trim")))
+_LAYOUTS[3] = (_DIRECTION, ("read", "write"))
 _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
 _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
 _RESULT = re.compile(
-    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|2;[^;\r\n]{0,256};(?:[0-9]{1,20};){8}[0-9.]+;[0-9.]+;)[^\r\n]*"
+    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|2;[^;\r\n]{0,256};(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
 )
 """With group_reporting 3.33 may add a line of no job in no group."""
 
@@ -72,14 +76,18 @@ def _job(fields: Sequence[str]) -> Job:
     if version not in _LAYOUTS:
         raise InputError(f"terse version {version}; expected 2 to 5: run fio with --terse-version=5")
     width, names = _LAYOUTS[version]
-    if fields[_HEAD + width : _HEAD + width + 1] and fields[_HEAD + width].endswith("%"):
-        names = ("mixed",)  # unified_rw_reporting: the processor's shares follow at once
-    least = _HEAD + width * len(names) + _TAIL
+    shares = {place for place, field in enumerate(fields) if field.endswith("%")}
+    if version == 2 and _HEAD + 2 * _DIRECTION_1 in shares:
+        raise InputError("fio 1 states no number of requests in it; import its report for people (without --minimal)")
+    counts = (count for count in range(1, len(names) + 2) if _HEAD + width * count in shares)
+    count = next(counts, len(names))
+    names = ("mixed",) if count == 1 else (*names, "mixed")[:count]
+    least = _HEAD + width * count + _TAIL
     if len(fields) < least:
         raise InputError(f"it is cut off: {len(fields)} fields of terse version {version}; expected {least} at least")
     directions = {name: _direction(name, fields[_HEAD + width * place :][:width]) for place, name in enumerate(names)}
     cpu = fields[_HEAD + width * len(names) :][:5]
-    error = whole_number(fields[4], "error")
+    error = error_number(fields[4], "error")
     return Job(
         name=fields[2],
         group=whole_number(fields[3], "groupid"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import math
-import os
 import re
 import signal
 import tomllib
@@ -30,6 +29,7 @@ from ioassay.packs.fio.claims.fio_results import (
     Latency,
     Results,
     elapsed_s,
+    error_words,
     in_direction,
     merged_latency,
 )
@@ -77,7 +77,7 @@ def judge(
             # fio 3.33 has no word for a refusal that may be the engine's.
             refused = job.error in (errno.EPERM, errno.ENOSYS) and job.options.get("ioengine") == "io_uring"
             title = f"job {job.name}{' of ioengine io_uring' if refused else ''}"
-            said[f"{title} ended with error {job.error} ({os.strerror(job.error)})"] = None
+            said[f"{title} ended with error {job.error}: {error_words(job.error)}"] = None
     reason = _ended_badly(outcome, messages) or "; ".join(said) or exited or _idle(done, jobs)
     for job, wanted_s in _timed(done, jobs) if not reason else ():
         if _ran_s(job) < LEAST_SHARE_OF_RUNTIME * wanted_s:
@@ -171,7 +171,7 @@ def _suspicions(done: Sequence[Job], asked: Sequence[Section], messages: str) ->
         else:
             yield Warning_("fio-note", line)
     if failed := [job for job in done if job.error and _goes_on(job)]:
-        text = f"job {failed[0].name} continued after errors, the first of which was: {os.strerror(failed[0].error)}"
+        text = f"job {failed[0].name} continued after errors, the first of which was: {error_words(failed[0].error)}"
         yield Warning_("requests-failed", text, "the record's claims have their number; dmesg may have the cause")
     if unsteady := next((job for job in done if job.unsteady), None):
         text = f"job {unsteady.name}: steady state ({unsteady.unsteady}) was not attained"
@@ -219,6 +219,7 @@ def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
 _NAMES = {"read": "read", "write": "write", "trim": "trim", "mixed": "total", SYNC: SYNC}
 """`mixed` is what fio reports with unified_rw_reporting."""
 _OF_SECTION = ("bw", "iops", "ios", "bytes", "runtime")
+_COUNTS = ("context_switches", "major_faults", "minor_faults")
 
 
 def metrics(jobs: Sequence[Job]) -> dict[str, float]:
@@ -235,19 +236,19 @@ def metrics(jobs: Sequence[Job]) -> dict[str, float]:
             found |= _volumes(jobs, name, (direction,), own)
         elif direction != SYNC:
             continue
-        for kind in KINDS:
+        for kind in dict.fromkeys((*KINDS, *(kind for part in own for kind in part.latencies))):
             if latency := merged_latency(jobs, direction, kind):
-                shares = {percentile_name(percent): value for percent, value in percentiles_ns(latency).items()}
-                values = latency.statistics_ns | shares
-                found |= {f"{name}.{kind}.{key}": value for key, value in values.items()}
+                shares = {percentile_name(percent): ns for percent, ns in percentiles_ns(latency).items()}
+                values, (whose, slash, plain) = latency.statistics_ns | shares, kind.rpartition("/")
+                found |= {f"{whose}{slash}{name}.{plain}.{key}": ns for key, ns in values.items()}
     # Of calls of fdatasync fio counts the times alone.
     if syncs := sum(max(job.syncs or 0, job.sync_latency.count if job.sync_latency else 0) for job in jobs):
         found["sync.ios"] = syncs
     if (took_s := elapsed_s(jobs, tuple(_NAMES))) > 0:
         found["cpu.usr"] = sum(job.cpu.usr_percent * job.runtime_s for job in jobs) / took_s
         found["cpu.sys"] = sum(job.cpu.sys_percent * job.runtime_s for job in jobs) / took_s
-    counts = ("context_switches", "major_faults", "minor_faults")
-    return found | {name: sum(getattr(job.cpu, name) for job in jobs) for name in counts}
+    found |= jobs[0].measured if len(jobs) == 1 else {}
+    return found | {name: sum(getattr(job.cpu, name) for job in jobs) for name in _COUNTS}
 
 
 def _volumes(
@@ -271,13 +272,10 @@ def percentiles_ns(latency: Latency) -> Mapping[float, float]:
 def by_section(jobs: Sequence[Job]) -> dict[str, float]:
     """`<section>/<metric>` for each section of a job file that has several."""
     names = list(dict.fromkeys(job.name for job in jobs))
-    if len(names) < 2:
-        return {}
     found: dict[str, float] = {}
-    for name in names:
-        of_section = metrics([job for job in jobs if job.name == name])
-        for key, value in of_section.items():
-            direction, _, quantity = key.partition(".")
+    for name in names if len(names) > 1 else ():
+        for key, value in metrics([job for job in jobs if job.name == name]).items():
+            direction, _, quantity = key.rpartition("/")[2].partition(".")
             if direction in _NAMES.values() and (quantity in _OF_SECTION or quantity.startswith(KINDS)):
                 found[f"{name}/{key}"] = value
     return found

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -66,8 +67,9 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
         replayed = list(_replayed(job, folder)) if "read_iolog" in job.options else []
         ends = {touch.path: touch.size_bytes for touch in replayed}
         yield from replayed
+        reach = cache(partial(reach_bytes, job))  # the same of the many files that are not there yet
         for path in _files(job, folder):
-            missing, size_bytes = layout(job, path)
+            missing, size_bytes = layout(job, path, reach)
             if "read_iolog" in job.options:
                 size_bytes = ends.get(path)
             elif job.engine in engines("empty"):
@@ -165,7 +167,7 @@ def _tree(text: str, folder: Path) -> Iterator[str]:
                     yield f"{start}/{name}"
 
 
-def layout(job: Section, path: Path) -> tuple[bool, int | None]:
+def layout(job: Section, path: Path, reach: Callable[[int], int | None] | None = None) -> tuple[bool, int | None]:
     """Whether fio would write the file before reading it, and how large the file may become (`setup_files`).
 
     It writes what is missing, or shorter than the job wants. What only fio can tell counts as too large, and has no
@@ -174,11 +176,11 @@ def layout(job: Section, path: Path) -> tuple[bool, int | None]:
     try:
         status = path.stat()
     except OSError:
-        return True, reach_bytes(job, 0)
+        return True, reach(0) if reach else reach_bytes(job, 0)
     if not stat.S_ISREG(status.st_mode):
         return False, 0
-    reach = reach_bytes(job, status.st_size)
-    return (True, None) if reach is None else (reach > status.st_size, max(reach, status.st_size))
+    end = reach_bytes(job, status.st_size)
+    return (True, None) if end is None else (end > status.st_size, max(end, status.st_size))
 
 
 def reach_bytes(job: Section, there_bytes: int) -> int | None:
