@@ -62,6 +62,12 @@ _OUTSIDE_SHARE, _OUTSIDE_S = 0.2, 1.0
 """By so much the time of threads may be longer than that of their operations, and shorter than that of the line, which
 ends when the last thread was waited for: both grow by whatever keeps a thread from the processor."""
 _TICKER = re.compile(r"^(rocksdb\.[\w.-]{1,80}) COUNT : (\d{1,19})$", re.M)
+_LOG_SYNCS = re.compile(
+    r"^rocksdb\.wal\.file\.sync\.micros P50 : (?P<p50>[\d.]{1,25}) P95 : (?P<p95>[\d.]{1,25}) "
+    r"P99 : (?P<p99>[\d.]{1,25}) P100 : (?P<max>[\d.]{1,25}) COUNT : (?P<count>\d{1,19}) SUM : (?P<sum>\d{1,19})$",
+    re.M,
+)
+"""HistogramData::ToString of RocksDB 6.0 and newer (monitoring/histogram.cc)."""
 _HEAD = re.compile(r"^(RocksDB|LevelDB): +version", re.M)
 _KEYS_LINE = re.compile(r"^Keys: +\d+ bytes", re.M)
 _READ = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
@@ -114,6 +120,8 @@ class Output:
     """What it says itself against its numbers (assertions, no optimisation, compression that is missing)."""
     tickers: Mapping[str, int] = field(default_factory=dict)
     """RocksDB's counters over the whole process; empty where it was run without --statistics."""
+    log_syncs: Sequence[Mapping[str, float]] = ()
+    """What each process said of its log's synchronisations: `count`, and in ns `sum`, `max`, `p50`, `p95`, `p99`."""
 
 
 def parse(text: str) -> Output:
@@ -129,7 +137,13 @@ def parse(text: str) -> Output:
         compression[1] if compression else "",
         list(dict.fromkeys(notes)),
         {name: whole_number(number, name) for name, number in _TICKER.findall(text)},
+        [each for match in _LOG_SYNCS.finditer(text) if (each := _log_syncs(match))["count"]],
     )
+
+
+def _log_syncs(match: re.Match[str]) -> dict[str, float]:
+    printed = {name: real(value, f"rocksdb.wal.file.sync.micros {name}") for name, value in match.groupdict().items()}
+    return {name: value if name == "count" else value * 1e3 for name, value in printed.items()}
 
 
 def merged(outputs: Sequence[Output]) -> Output:
@@ -144,6 +158,7 @@ def merged(outputs: Sequence[Output]) -> Output:
         next((output.compression for output in outputs if output.compression), ""),
         list(dict.fromkeys(warning for output in outputs for warning in output.warnings)),
         tickers,
+        [each for output in outputs for each in output.log_syncs],
     )
 
 

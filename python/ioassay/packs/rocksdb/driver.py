@@ -436,7 +436,20 @@ def benchmark_metrics(output: Output, wanted: Sequence[str]) -> dict[str, float]
     for name in wanted:
         if runs := [benchmark for benchmark in output.benchmarks if benchmark.name == name]:
             found |= {f"{name}.{key}": value for key, value in _of_runs(runs).items()}
-    return {**found, **statistics(output.tickers)}
+    return {**found, **statistics(output.tickers), **_log_syncs(output)}
+
+
+def _log_syncs(output: Output) -> dict[str, float]:
+    """Synchronisations of the log as RocksDB timed them, above the system call; percentiles of one process alone."""
+    said, synced = output.log_syncs, output.tickers.get("rocksdb.wal.synced", 0)
+    found = {"sync.ios": float(synced)} if synced else {}
+    if said:
+        count = sum(each["count"] for each in said)
+        found["sync.lat.mean"] = sum(each["sum"] for each in said) / count
+        found["sync.lat.max"] = max(each["max"] for each in said)
+    if len(said) == 1:
+        found |= {f"sync.lat.{name}": said[0][name] for name in ("p50", "p95", "p99")}
+    return found
 
 
 def _of_runs(runs: Sequence[Benchmark]) -> dict[str, float]:

@@ -15,7 +15,16 @@ from ioassay.study.model import Figure, Level
 from ioassay.validation import error_text
 
 ErrorBar = Literal["sd", "ci", "none"]
-Direction = Literal["read", "write", "trim", "sync"]
+_KernelCalls = Literal[
+    "kernel.sync",
+    "kernel.fsync",
+    "kernel.fdatasync",
+    "kernel.sync_file_range",
+    "kernel.syncfs",
+    "kernel.msync",
+    "kernel.synchronous_write",
+]
+Direction = Literal["read", "write", "trim", "sync"] | _KernelCalls
 Latency = Literal["lat", "clat", "slat"]
 
 
