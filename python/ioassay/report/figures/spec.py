@@ -15,15 +15,7 @@ from ioassay.study.model import Figure, Level
 from ioassay.validation import error_text
 
 ErrorBar = Literal["sd", "ci", "none"]
-_KernelCalls = Literal[
-    "kernel.sync",
-    "kernel.fsync",
-    "kernel.fdatasync",
-    "kernel.sync_file_range",
-    "kernel.syncfs",
-    "kernel.msync",
-    "kernel.synchronous_write",
-]
+_KernelCalls = Literal["kernel.sync", "kernel.fsync", "kernel.fdatasync", "kernel.msync", "kernel.synchronous_write"]
 Direction = Literal["read", "write", "trim", "sync"] | _KernelCalls
 Latency = Literal["lat", "clat", "slat"]
 

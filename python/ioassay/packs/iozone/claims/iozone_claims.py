@@ -405,8 +405,7 @@ def warnings(claims: Sequence[Claim]) -> list[Warning_]:
     """What is to be said of claims whose own output gives something against them."""
     found = []
     for doubt, text in _DOUBTS.items():
-        names = dict.fromkeys(claim.test for claim in claims if doubt in claim.doubts)
-        if names:
+        if names := dict.fromkeys(claim.test for claim in claims if doubt in claim.doubts):
             found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file"))
     return found
 
