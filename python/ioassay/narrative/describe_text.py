@@ -146,6 +146,6 @@ def profile_caption(repetitions: Sequence[int], requests: str, *, rates: bool, s
     said = [say("describe.profile_means", n="–".join(map(str, ends)))] if rates and ends[-1] > 1 else []
     said += [
         say("describe.profile_percentiles", requests=requests),
-        *([say("describe.profile_sparse", few=FEW_BEYOND)] if sparse else []),
+        *([say("describe.profile_sparse", few=FEW_BEYOND, requests=requests)] if sparse else []),
     ]
     return " ".join(map(str, said))
