@@ -19,6 +19,9 @@ Bounds = tuple[float, float]
 DIRECTIONS = ("read", "write", "trim", "sync")
 """Of requests, and synchronisations, which move nothing: of those there are a number and latencies."""
 LATENCY_KINDS = ("slat", "clat", "lat")
+KERNEL_CALLS = ("sync", "fsync", "fdatasync", "sync_file_range", "syncfs", "msync", "synchronous_write")
+"""What the witness timed, as in `kernel.fdatasync.lat.p99`: all synchronisations together, each of the system calls,
+and writes that are synchronised themselves."""
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Of every distribution, in percent: what drivers compute, analyses estimate and the report shows."""
 _TIMES = ("ns", "µs", "ms", "s")
@@ -65,11 +68,25 @@ class Metric:
 
 @dataclass(frozen=True)
 class LatencyPercentile:
-    """A percentile of a latency, such as `read.lat.p99`: of which direction and kind, in percent."""
+    """A percentile of a latency, such as `read.lat.p99`: of which direction and kind, in percent.
+
+    Of what the kernel timed the direction is `kernel.fdatasync`.
+    """
 
     direction: str
     kind: str
     percent: float
+
+
+def direction_of(name: str) -> str:
+    """What a metric is of: `read`, `sync`, `kernel.fdatasync`."""
+    return ".".join(name.split(".")[: 2 if name.startswith("kernel.") else 1])
+
+
+def requests_of(direction: str) -> str:
+    """Its requests in words: `reads`, `synchronisations`, `calls of fdatasync`."""
+    call = direction.removeprefix("kernel.")
+    return f"{direction}s" if call in DIRECTIONS[:3] else _WORDS["calls"](call)
 
 
 def percentile_name(percent: float) -> str:
@@ -84,6 +101,7 @@ USUAL = (
         for kind in (LATENCY_KINDS if direction != "sync" else ("lat",))
         for statistic in ("mean", "max", *map(percentile_name, PERCENTILES))
     ),
+    *(f"kernel.{call}.{counted}" for call in KERNEL_CALLS for counted in ("ios", "lat.p50", "lat.p99")),
     *("bogo_ops_real_rate", "bogo_ops_cpu_rate", "cpu_used", "real_time", "rss_max", "value"),
     *("sim.hit_ratio", "sim.write_amplification", "sim.erases", "sim.utilisation", "cpu.usr", "cpu.sys"),
 )
@@ -134,6 +152,10 @@ _WORDS: Mapping[str, Callable[[str], str]] = {
     "kind": lambda text: {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}[text],
     "stat": lambda text: _STATISTICS.get(text, f"{text[1:]}th percentile"),
     "short": lambda text: _STATISTICS.get(text, text),
+    "call": lambda text: {"sync": "synchronisation", "synchronous_write": "synchronous writes"}.get(text, text),
+    "calls": lambda text: {"sync": "synchronisations", "synchronous_write": "synchronous writes"}.get(
+        text, f"calls of {text}"
+    ),
     "of": lambda text: {"event": "an event", "entry": "a file or folder"}[text],
     "pass": _capitalised,
     "scale": _capitalised,
@@ -179,7 +201,10 @@ _PASS = (
     r"|fwrite|frewrite|fread|freread|p(?:write|read)v?|rep(?:write|read)v?)"
 )
 """Passes of file tests (drivers filesuite and iozone); their write and read are the directions above."""
-_LATENCY_PERCENTILE = re.compile(rf"{_LATENCY}\.p(?P<percent>\d{{1,2}}(?:\.\d+)?)")
+_KERNEL = f"(?P<call>{'|'.join(KERNEL_CALLS)})"
+_LATENCY_PERCENTILE = re.compile(
+    rf"(?P<dir>read|write|trim|total|sync|kernel\.{_KERNEL})\.(?P<kind>slat|clat|lat)\.p(?P<percent>\d{{1,2}}(?:\.\d+)?)"
+)
 _ROWS: tuple[_Row, ...] = (
     _rate(rf"{_DIR}\.bw", "bytes/s", "{dir} bandwidth", units.format_rate),
     _rate(rf"{_DIR}\.iops", "IOPS", "{dir} IOPS", units.format_count),
@@ -252,6 +277,10 @@ _ROWS: tuple[_Row, ...] = (
     _extra(r"millisecs?_per_\w+", "ms", "lower", lambda value: f"{value:.4g} ms"),
     _extra(r"\w+_per_sec(?:ond)?(?:_\w+)?", "1/s", "higher", units.format_count),
     _extra(r"\w+", "", "none"),
+    *_below("kernel",
+        (rf"{_KERNEL.replace('call', 'calls')}\.ios", "", "none", "Number of {calls}", units.format_count),
+        (rf"{_KERNEL}\.lat\.(?P<stat>{_STATISTIC})", "ns", "lower", "Kernel's time of {call}, {stat}", units.format_ns),
+    ),
     *_below("drive",
         (rf"{_WAY}\.lat\.{_STAT}", "ns", "lower", "Drive's own {way} latency, {short}", units.format_ns),
         (rf"{_WAY}\.ios", "requests", "none", "Requests to {way} that the drive counted", units.format_count),

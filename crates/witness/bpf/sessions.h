@@ -163,6 +163,10 @@ INLINE void session_synced(struct session *session, u32 slot, const struct ended
     raise_shared(&session->synced_ns, call->entered_ns);
 }
 
+#define DSYNC 010000 /* O_DSYNC, which O_SYNC has as well (include/uapi/asm-generic/fcntl.h) */
+#define SYNCHRONOUS_WRITES 0 /* the first class of operations */
+int operation_done(u32 operation, const struct ended *call);
+
 __attribute__((noinline)) int session_ended(u32 slot, u32 is_first, const struct ended *call) {
     struct session *session = session_at(slot);
     if (!session || !call)
@@ -171,6 +175,8 @@ __attribute__((noinline)) int session_ended(u32 slot, u32 is_first, const struct
         session_synced(session, slot, call);
     if (call->is_synced && call->result > 0)
         __sync_fetch_and_add(&session->synced_writes, 1);
+    if (call->kind == WRITE && call->result > 0 && (call->is_synced || session->flags & DSYNC))
+        operation_done(SYNCHRONOUS_WRITES, call);
     struct calls *calls = calls_of(session, call->kind);
     if (calls)
         add_ended_shared(calls, call);

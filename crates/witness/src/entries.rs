@@ -43,6 +43,9 @@ const WRITE: u8 = 1;
 const SYNC: u8 = 2;
 const OTHER: u8 = 5;
 
+/// Writes that are synchronised themselves, counted once more: first, as `SYNCHRONOUS_WRITES` of `bpf/sessions.h`.
+const SYNCHRONOUS_WRITES: (&str, &str) = ("writes", "synchronous");
+
 struct Row(libc::c_long, &'static str, Shape, u8);
 
 impl Row {
@@ -110,7 +113,7 @@ pub(crate) struct Entries {
 
 impl Entries {
     pub(crate) fn new() -> Self {
-        let mut classes = Vec::new();
+        let mut classes = vec![SYNCHRONOUS_WRITES];
         let mut table = [0; SYSCALLS * 4];
         for row in ROWS {
             let &Row(number, name, shape, kind) = row;

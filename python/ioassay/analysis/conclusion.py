@@ -117,8 +117,7 @@ class Focus:
 def focus(records: Dataset, study: Study) -> Focus | None:
     """None where the study is about neither, or nothing with a best was measured at two levels."""
     if study.analysis.lead == "choice":
-        choices = alternatives.analyse(records, study)
-        if not choices:
+        if not (choices := alternatives.analyse(records, study)):
             return None
         found = optimum.measured(records, study, choices[0].response)
         numeric = {factor: peaks for factor, peaks in found.items() if peaks[0].numbers and len(peaks[0].cells) > 2}

@@ -45,6 +45,7 @@ from ioassay.study.model import Study
 if TYPE_CHECKING:
     from ioassay._core import Histogram
 
+_RECORDED = tuple(itertools.product(DIRECTIONS, reversed(metrics.LATENCY_KINDS)))
 FEW_BEYOND = 10
 """Requests that must lie beyond a percentile before it means anything: below, single requests decide it."""
 
@@ -170,9 +171,10 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
             own = interval(part.response, cell, study.analysis.confidence)
             summaries.append(Summary(cell.point, replace(moments(values), mean=mean_of(cell.values)), own, flagged))
         described += [Description(part, tuple(summaries))] if summaries else []
+    kernels = {one.latencies for one in described if one.latencies} - {*_RECORDED}  # as far as they are asked for
     distributions = {
         of: Distribution(*of, conditions, tuple(one for one in described if one.latencies == of))
-        for of in itertools.product(DIRECTIONS, reversed(metrics.LATENCY_KINDS))
+        for of in (*_RECORDED, *sorted(kernels))
         if (conditions := _latencies(records, study, *of))
     }
     return [*(one for one in described if one.latencies not in distributions), *distributions.values()]
@@ -257,18 +259,22 @@ class Profile:
 
 
 def profiles(records: Dataset, study: Study) -> list[Profile]:
-    """A row a workload and direction; none where the study sweeps a factor, or no rates and latencies were measured."""
+    """A row a workload and direction; none where the study sweeps a factor, or no rates and latencies were measured.
+
+    A study with limits has rows of their directions alone, also of synchronisations, which have no rate.
+    """
     varied = {name for name, levels in study.levels.items() if len(levels) > 1}
     if varied - {CASE} or records.tuning is not None:
         return []
     rows: dict[tuple[str, str], dict[str, tuple[ConditionMean, Cell]]] = {}
-    for direction, quantity in itertools.product(DIRECTIONS, (RATE, VOLUME, *LATENCIES)):
+    limited = dict.fromkeys(map(metrics.direction_of, study.analysis.limits))
+    for direction, quantity in itertools.product(limited or DIRECTIONS, (RATE, VOLUME, *LATENCIES)):
         found = cells(records, study, f"{direction}.{quantity}")
         for cell in found.cells:
             rows.setdefault((cell.label, direction), {})[quantity] = _mean(found, cell), cell
     complete = []
     for (workload, direction), measured in rows.items():
-        if RATE not in measured or LATENCIES[0] not in measured:
+        if LATENCIES[0] not in measured or (RATE not in measured and not limited):
             continue
         # The depth of a case whose name leaves it out: a median latency means nothing without it.
         depth = next((case.get("iodepth", 1) for case in study.case if case.get("name") == workload), 1)
@@ -276,8 +282,8 @@ def profiles(records: Dataset, study: Study) -> list[Profile]:
         parts = measured[LATENCIES[0]][1].histograms
         merged = merge_histograms(parts) if parts else None
         values = {quantity: mean for quantity, (mean, _) in measured.items()}
-        complete.append(Profile(title, direction, values[RATE].repetitions, values, merged))
-    complete.sort(key=lambda profile: study.design.place(profile.values[RATE].point))
+        complete.append(Profile(title, direction, values[LATENCIES[0]].repetitions, values, merged))
+    complete.sort(key=lambda profile: study.design.place(profile.values[LATENCIES[0]].point))
     return complete if len(complete) <= MOST_WORKLOADS else []
 
 

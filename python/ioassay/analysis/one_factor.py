@@ -411,8 +411,7 @@ def average_change(
     if model.scale != Scale.LOG:
         return Undefined("a mean is not above 0, so there is no ratio")
     keys = [(level_key(factor, one),) for one in levels]
-    rows = [row for row in found.grid(factor) if all(key in row for key in keys)]
-    if not rows:
+    if not (rows := [row for row in found.grid(factor) if all(key in row for key in keys)]):
         return Undefined("no pair of conditions has values")
     means = average(model, [[row[key] for row in rows] for key in keys])
     return AverageChange(found, factor, levels, Contrasts(means, confidence, share=share))

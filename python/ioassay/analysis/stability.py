@@ -99,8 +99,7 @@ class Variation:
 
 def variation(found: Cells, confidence: float) -> Variation | None:
     """Coefficient of variation of each condition and the block effect; None where nothing was repeated."""
-    described = [(cell, moments(cell.measured)) for cell in found.cells if cell.measured.size > 1]
-    if not described:
+    if not (described := [(cell, moments(cell.measured)) for cell in found.cells if cell.measured.size > 1]):
         return None
     everything = np.concatenate([cell.measured for cell in found.cells])
     blocks: Effect | Undefined = Undefined("values at or below 0 have no logarithm")

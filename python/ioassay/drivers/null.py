@@ -159,8 +159,7 @@ def _effect(params: Mapping[str, Any]) -> float:
 
 def _series(params: Mapping[str, Any], values: Mapping[str, float], chance: random.Random) -> Iterator[Series]:
     """For each metric a first-order autoregressive series whose mean is the metric's value exactly."""
-    count = int(_number(params, "samples"))
-    if not count:
+    if not (count := int(_number(params, "samples"))):
         return
     interval_s = _duration_s(params, "sample_interval")
     for name, value in values.items():

@@ -86,8 +86,7 @@ def withheld(one: Conditions) -> Say:
 
 def trust(records: Dataset) -> Trust | None:
     """The trust lines of a run; None where nothing was measured."""
-    measured = [study for study in records.studies if records.is_measured(study)]
-    if not measured:
+    if not (measured := [study for study in records.studies if records.is_measured(study)]):
         return None
     conditions = machine_conditions.of_run(records)
     verdicts = [one for study in measured for one in claim_verdicts.analyse(records, study)]
@@ -101,8 +100,7 @@ def trust(records: Dataset) -> Trust | None:
 
 def _claims(verdicts: Sequence[ClaimVerdicts]) -> list[Say]:
     """`Claims: the kernel confirms 96 of 96.`"""
-    judged = [one for one in verdicts if one.outcome == Outcome.JUDGED]
-    if not judged:
+    if not (judged := [one for one in verdicts if one.outcome == Outcome.JUDGED]):
         unwitnessed = any(one.outcome == Outcome.UNWITNESSED for one in verdicts)
         return [say("conditions.unwitnessed")] if unwitnessed else []
     total, true = sum(len(one.of_io) for one in judged), sum(one.true for one in judged)

@@ -93,7 +93,7 @@ def _distributed(one: Distribution) -> Finding:
         half, tail = condition.at(50.0), condition.at(99.0)
         code = "describe.latency" if len(ranked) == 1 else "describe.latency_at"
         ends = {"half": Quantity(unit, half.value), "tail": Quantity(unit, tail.value, tail.interval)}
-        said.append(say(code, place=label(condition.point), direction=one.direction, **ends))
+        said.append(say(code, place=label(condition.point), requests=metrics.requests_of(one.direction), **ends))
     name = phrases.inside(f"{one.direction}.{one.kind}.mean")
     return Finding(
         response=unit,
@@ -140,9 +140,12 @@ def half_width(metric: str, value: ConditionMean) -> str:
     )
 
 
-def profile_caption(repetitions: Sequence[int], *, sparse: bool) -> str:
+def profile_caption(repetitions: Sequence[int], requests: str, *, rates: bool, sparse: bool) -> str:
     """What the numbers of a table of workloads are; `sparse`: some percentile is marked with an asterisk."""
     ends = sorted({min(repetitions), max(repetitions)})
-    said = [say("describe.profile_means", n="–".join(map(str, ends)))] if ends[-1] > 1 else []
-    said += [say("describe.profile_percentiles"), *([say("describe.profile_sparse", few=FEW_BEYOND)] if sparse else [])]
+    said = [say("describe.profile_means", n="–".join(map(str, ends)))] if rates and ends[-1] > 1 else []
+    said += [
+        say("describe.profile_percentiles", requests=requests),
+        *([say("describe.profile_sparse", few=FEW_BEYOND, requests=requests)] if sparse else []),
+    ]
     return " ".join(map(str, said))

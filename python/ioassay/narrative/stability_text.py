@@ -166,8 +166,7 @@ def _caveats(answers: Sequence[Stability]) -> Iterator[Say]:
             yield say("stability.drift_widens")
         elif one.drift is not None and max(cell.values.size for cell in one.cells.cells) < _FEW:
             yield say("stability.few_for_drift", few=_FEW)
-    steady = [one.steadiness for one in answers if one.steadiness is not None]
-    if steady:
+    if steady := [one.steadiness for one in answers if one.steadiness is not None]:
         yield CRITERION
     if any(not one.by_repetition for one in steady):
         yield say("stability.few_for_rounds", rounds=ROUNDS)

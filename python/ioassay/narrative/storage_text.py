@@ -150,8 +150,7 @@ def _call_statements(one: SystemCalls) -> Iterator[Say]:
             calls = [say("calls.of_all", name=name, share=first.share([name])) for name in list(first.count)[:3]]
             yield say(f"calls.most_frequent{'_at' if first.levels else ''}", place=Place(first.levels), calls=calls)
         yield from _rates(one)
-        counts = [point.per_work for point in one.points if point.per_work is not None]
-        if counts:
+        if counts := [point.per_work for point in one.points if point.per_work is not None]:
             alike = phrases.plain_number(min(counts)) == phrases.plain_number(max(counts))
             yield say(f"calls.per_operation{'' if alike else '_range'}", least=min(counts), most=max(counts))
 

@@ -44,6 +44,8 @@ OBSERVER = "observer"
 """In no sum: what the witness's program at the exit of the call took after the end that it saw."""
 
 READ, WRITE, SYNC, DISCARD, FLUSH, OTHER = "read", "write", "sync", "discard", "flush", "other"
+SYNCHRONOUS = "synchronous"
+"""Writes that are synchronised themselves, by O_DSYNC, O_SYNC or flags of their own: they are in WRITE as well."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +164,10 @@ class Operation:
     """All calls of one kind by one way into the kernel, on all files of the process tree together."""
 
     entry: str
-    """Name of the system call ('pread64'), or 'aio' and 'uring' for what was submitted through these."""
+    """Name of the system call ('pread64'), or 'aio' and 'uring' for what was submitted through these; 'writes' of
+    SYNCHRONOUS ones, by all ways together."""
     kind: str
-    """READ, WRITE, SYNC, or OTHER."""
+    """READ, WRITE, SYNC, SYNCHRONOUS (succeeded, in older observations absent), or OTHER."""
     calls: Calls
     latency: Histogram = Histogram()
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ioassay import units
 from ioassay.analysis.descriptive import FEW_BEYOND, LATENCIES, RATE, VOLUME, ConditionMean, Profile
-from ioassay.metrics import format_metric, metric
+from ioassay.metrics import format_metric, metric, requests_of
 from ioassay.narrative import describe_text, phrases
 from ioassay.narrative.finding import NOTHING, Answer, Table, cell_text
 from ioassay.narrative.say import say
@@ -170,8 +170,13 @@ def profile_table(profiles: Sequence[Profile]) -> ProfileTable | None:
     several = {profile.workload for profile in profiles if sum(p.workload == profile.workload for p in profiles) > 1}
     rows = [_profile_row(profile, known, axis, profile.workload in several) for profile in profiles]
     sparse = any(one.text.endswith(_SPARSE) for row in rows for one in row.cells)
-    caption = describe_text.profile_caption([profile.repetitions for profile in profiles], sparse=sparse)
-    return ProfileTable([_NAMES[name] for name in known], rows, decades, caption)
+    # Of one direction without a rate: a load that writes, say, whose synchronisations matter.
+    (first, *others), rates = dict.fromkeys(profile.direction for profile in profiles), RATE in known
+    requests = "requests" if others or rates else requests_of(first)
+    of = "" if others or rates else f"{first.rpartition('.')[2].replace('_', ' ')} "
+    repetitions = [profile.repetitions for profile in profiles]
+    caption = describe_text.profile_caption(repetitions, requests, rates=rates, sparse=sparse)
+    return ProfileTable([f"{of}{_NAMES[name]}" for name in known], rows, decades, caption)
 
 
 def _place(value: float, axis: tuple[float, float]) -> float:
@@ -180,7 +185,7 @@ def _place(value: float, axis: tuple[float, float]) -> float:
 
 
 def _profile_row(profile: Profile, names: Sequence[str], axis: tuple[float, float] | None, named: bool) -> Workload:
-    workload = f"{profile.workload}, {profile.direction}s" if named else profile.workload
+    workload = f"{profile.workload}, {requests_of(profile.direction)}" if named else profile.workload
     cells = [_profile_cell(profile, name) for name in names]
     if profile.latencies is None or axis is None:
         return Workload(workload, cells)

@@ -24,7 +24,7 @@ from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyErr
 from ioassay.hints import document, suggestion
 from ioassay.host import block_devices, interference, system
 from ioassay.process import supervisor
-from ioassay.records.observation import BPF
+from ioassay.records.observation import BPF, EXPLAIN, SYSCALLS
 from ioassay.records.record import WILL_BE_SKIPPED, Warning_
 from ioassay.roles import NOTHING, WRITE, Confinement, Consent, Driver, Footprint, Load, Target, Tool, Touch, Trial
 from ioassay.runner import conditions, confinement, demand, worker_pool
@@ -284,14 +284,16 @@ def examine_points(bench: PreparedStudy) -> Iterator[Warning_]:
             if not driver.measures:
                 yield from _unmeasured(study, trial)
     # Names that are perhaps misspelt; a driver may make metrics of its own, so they are no errors.
-    named = [("response-unknown", "analysis.responses:", name) for name in study.analysis.responses]
-    if study.until is not None:
-        named.insert(0, ("until-metric-unknown", "until.metric", study.until.metric))
-    for code, key, name in named:
+    for name, key in study.wanted.items():
+        effect = "points may run to the cap" if key == "until.metric" else "there may be nothing to analyse"
         if not metrics.known(name):
-            effect = "there may be nothing to analyse" if key.endswith(":") else "points may run to the cap"
+            code = "until-metric-unknown" if key == "until.metric" else "response-unknown"
             near = suggestion(name, metrics.USUAL, "use a metric such as read.bw or write.lat.p99")
             yield Warning_(code, f"{study.name}: {key} '{name}' is in no registry, so {effect}", near)
+        elif name.startswith("kernel.") and (study.witness_level not in (SYSCALLS, EXPLAIN) or study.watch.twins):
+            level = "twins" if study.watch.twins else f"witness = '{study.witness_level}'"
+            why = f"{study.name}: {key} '{name}' is what the witness times, and watch has {level}, so {effect}"
+            yield Warning_("response-unwatched", why, "use watch.witness = 'syscalls', without twins")
 
 
 def _unmeasured(study: Study, trial: Trial) -> Iterator[Warning_]:

@@ -27,6 +27,7 @@ from ioassay.host.settings import drop_caches
 from ioassay.monitors import monitor
 from ioassay.monitors.sampler import Sampler
 from ioassay.process import sequence, supervisor
+from ioassay.records.kernel_times import kernel_times
 from ioassay.records.observation import OFF, Observation
 from ioassay.records.record import FAILED, OK, SKIPPED, Environment, Record, Samples, Warning_
 from ioassay.roles import Command, CurrentRates, Driver, EndedStep, Load, Outcome, Parsed, Rates, Trial
@@ -83,7 +84,10 @@ def measure(
             metrics, noted = {**parsed.metrics, **counted.metrics, **by_step}, [*parsed.warnings, *counted.warnings]
             parsed = replace(parsed, metrics=metrics, claims=claims, warnings=noted)
         if parsed.status == OK:
-            parsed = replace(parsed, metrics={**parsed.metrics, **watched.start.metrics})
+            timed = list(kernel_times(watched.seen)) if watched.seen is not None else []
+            of_kernel = {name: value for each in timed for name, value in each.metrics.items()}
+            measured = {**parsed.metrics, **of_kernel, **watched.start.metrics}
+            parsed = replace(parsed, metrics=measured, buckets=[*parsed.buckets, *(each.buckets for each in timed)])
         if parsed.lasting:
             bench.cannot[point] = parsed.reason
         if parsed.status == OK and "total.iops" in parsed.metrics:

@@ -191,8 +191,9 @@ class Watch(_Strict):
     witness: Literal["auto", "auto-explain", "off", "counters", "block", "syscalls", "explain", "record"] = "auto"
     """How the kernel observes each trial. `block` has no measurable cost; `syscalls` costs a fifth of a microsecond a
     call and times each; `explain` costs more and says where the time of each operation went. `auto` is `syscalls` where
-    all I/O is direct, so that no call is shorter than 10 microseconds, and else `block`. `auto-explain` is `auto`, but
-    `explain` from the second trial of a condition on where its rate makes that cost less than 1 %."""
+    all I/O is direct, so that no call is shorter than 10 microseconds, or a metric `kernel.…` is asked for; else it is
+    `block`. `auto-explain` is `auto`, but `explain` from the second trial of a condition on where its rate makes that
+    cost less than 1 %."""
     twins: bool = False
     """Run each trial twice in random order: once with the witness and once without it. The one without it is
     analysed; the verdict is that of its twin."""
@@ -387,9 +388,18 @@ class Study(_Strict):
         return own | {name: level for name, level in point.items() if name not in (CASE, HOST)}
 
     @property
+    def wanted(self) -> dict[str, str]:
+        """Each metric that it names -> the key that does."""
+        asked = dict.fromkeys(self.analysis.responses, "analysis.responses")
+        limited = dict.fromkeys(self.analysis.limits, "analysis.limits")
+        return {**({self.until.metric: "until.metric"} if self.until is not None else {}), **limited, **asked}
+
+    @property
     def witness_level(self) -> str:
         if not self.watch.witness.startswith("auto"):
             return self.watch.witness
+        if any(name.startswith("kernel.") for name in self.wanted):
+            return "syscalls"
         given = [case["direct"] for case in self.case if "direct" in case]
         direct = self.factors.get("direct", given or [self.params.get("direct", 0)])
         return "syscalls" if all(level in (1, "1", True) for level in direct) else "block"

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from ioassay.analysis import descriptive
 from ioassay.analysis.measurements.cells import cells
 from ioassay.errors import StudyError
 from ioassay.packs.fio.questions import limits
 from ioassay.packs.fio.questions.limits import Judged
+from ioassay.report import tables
 from ioassay.stats.result import Interval, Undefined
 from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 
 from ...computed_runs import execute, suite
+from ...lab import Lab
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
 
 
 def measured(root: Path, repetitions: int = 3, **limit: object) -> list[str]:
@@ -33,6 +43,37 @@ def measured(root: Path, repetitions: int = 3, **limit: object) -> list[str]:
 def test_a_whole_interval_is_on_one_side(tmp_path: Path, most: str, outcome: str) -> None:
     (said,) = measured(tmp_path / "run", most=most, of="etcd")
     assert "interval" in said and said.endswith(f": {outcome} etcd's {'10 s' if outcome == 'within' else '10 ns'}.")
+
+
+@pytest.mark.parametrize("direction", ["sync", "kernel.fdatasync"])
+def test_the_answer_is_that_of_all_synchronisations_and_not_of_writes(lab: Any, direction: str) -> None:
+    random, drawn = np.random.default_rng(3), {"sync": list[Any](), "write": list[Any]()}
+    limit = {f"{direction}.lat.p99": {"most": "10ms", "of": "etcd"}}
+    asked = {"responses": [f"{direction}.lat.p99", "write.iops"], "limits": limit, "questions": ["limits"]}
+    study = lab.study(case=[{"name": "log"}], analysis=asked)
+
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        for name, around_ns in (("sync", 2e6), ("write", 5e3)):
+            drawn[name].append((random.lognormal(0, 0.4, 3000) * around_ns).astype(int))
+        latest = {direction: drawn["sync"][-1], "write": drawn["write"][-1]}
+        found = {f"{way}.lat.{name}": float(np.percentile(latest[way], percent))
+                 for way in latest for name, percent in (("p50", 50), ("p99", 99))}  # fmt: skip
+        counts = [(way, "lat", *np.unique(ns, return_counts=True)) for way, ns in latest.items()]
+        return {"write.iops": 1e4, **found, "_hist": counts}
+
+    records = lab.records(lab.run(study, measure, 3))
+    wanted_ns = np.percentile(np.concatenate(drawn["sync"]), 99)
+    (finding,) = limits.analyse(records, study)
+    (point,) = finding.statistics["points"]
+    assert point["mean"] == pytest.approx(wanted_ns, rel=0.002) and point["outcome"] == "within"
+    (profile,) = descriptive.profiles(records, study)
+    assert profile.direction == direction
+    assert profile.values["lat.p99"].mean == pytest.approx(wanted_ns, rel=0.002)
+    table = tables.profile_table([profile])
+    assert table is not None and table.columns[1] == f"{direction.rpartition('.')[2]} p99"
+    (described,) = [one for one in descriptive.analyse(records, study) if getattr(one, "direction", "") == direction]
+    assert isinstance(described, descriptive.Distribution)
+    assert described.conditions[0].at(99.0).value == pytest.approx(wanted_ns, rel=0.002)
 
 
 def test_one_repetition_tells_little(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ioassay.errors import ConditionError, ToolError
 from ioassay.packs.rocksdb import claims
 from ioassay.packs.rocksdb.claims import Output
-from ioassay.packs.rocksdb.driver import Capabilities, DbBench, capabilities, suspicions
+from ioassay.packs.rocksdb.driver import Capabilities, DbBench, benchmark_metrics, capabilities, suspicions
 from ioassay.packs.rocksdb.driver import read as settings
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import EndedStep, Load, Outcome, Parsed, Step
@@ -113,6 +113,23 @@ def test_the_estimate_grows_with_the_operations() -> None:
 def read(name: str, params: dict[str, Any], exit_code: int = 0) -> Parsed:
     outcome = Outcome(exit_code, None, False, 0.0, 1.0, GOLDEN / f"{name}.txt", GOLDEN / f"{name}.err")
     return DbBench().parse(trial("db_bench", params), outcome, GOLDEN)
+
+
+def test_synchronisations_of_the_log_are_those_of_the_statistics() -> None:
+    found = read("synced", {"benchmarks": "fillrandom", "sync": True}).metrics
+    assert {name: value for name, value in found.items() if name.startswith("sync.")} == pytest.approx(
+        {"sync.ios": 300, "sync.lat.mean": 1_020_855_000 / 300, "sync.lat.max": 23_912_000}
+        | {"sync.lat.p50": 2_566_666.667, "sync.lat.p95": 9.6e6, "sync.lat.p99": 1.8e7}
+    )
+    assert not any(name.startswith("sync.") for name in read("histogram", {"benchmarks": "fillseq"}).metrics)
+
+
+def test_percentiles_of_two_processes_are_none_of_both() -> None:
+    text = (GOLDEN / "synced.txt").read_text()
+    both = claims.merged([claims.parse(text), claims.parse(text)])
+    found = benchmark_metrics(both, ["fillrandom"])
+    assert {name for name in found if name.startswith("sync.")} == {"sync.ios", "sync.lat.mean"}
+    assert found["sync.ios"] == 600
 
 
 def test_a_line_of_results_is_rates_and_volume() -> None:

@@ -420,8 +420,7 @@ def _value(name: str, reading: Reading, report: str) -> float:
                 values.append(decimal(number, key))
     else:
         document = validation.document(report, f"{key}: {reading.source}", "expected one JSON document")
-        reached = list(_reached(document, _steps(reading.path)))
-        if not reached:
+        if not (reached := list(_reached(document, _steps(reading.path)))):
             raise InputError(f"{key}: {reading.path} leads to nothing in the JSON of {reading.source}")
         for value in reached:
             if isinstance(value, str | bool | list | dict) or value is None:

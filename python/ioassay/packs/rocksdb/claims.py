@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,8 @@ _OUTSIDE_SHARE, _OUTSIDE_S = 0.2, 1.0
 """By so much the time of threads may be longer than that of their operations, and shorter than that of the line, which
 ends when the last thread was waited for: both grow by whatever keeps a thread from the processor."""
 _TICKER = re.compile(r"^(rocksdb\.[\w.-]{1,80}) COUNT : (\d{1,19})$", re.M)
+_FIELDS = f" : {_NUMBER} ".join(("P50", "P95", "P99", "P100", "COUNT", "SUM"))
+_SYNCS = re.compile(rf"^rocksdb\.wal\.file\.sync\.micros {_FIELDS} : {_NUMBER}$", re.M)
 _HEAD = re.compile(r"^(RocksDB|LevelDB): +version", re.M)
 _KEYS_LINE = re.compile(r"^Keys: +\d+ bytes", re.M)
 _LEVELS = Rules(
@@ -128,12 +131,13 @@ class Output:
     """What it says itself against its numbers (assertions, no optimisation, compression that is missing)."""
     tickers: Mapping[str, int] = field(default_factory=dict)
     """RocksDB's counters over the whole process; empty where it was run without --statistics."""
+    syncs_us: Sequence[Sequence[float]] = ()
+    """Of the log, by each process that made any: median, 95th and 99th percentile, longest; number, sum."""
 
 
 def parse(text: str) -> Output:
     """The benchmarks in their order; InputError when none ended."""
-    benchmarks = list(_benchmarks(text))
-    if not benchmarks:
+    if not (benchmarks := list(_benchmarks(text))):
         raise InputError(_nothing(text))
     compression = re.search(r"^Compression: (\w+)$", text, re.M)
     notes = (line[line.index("WARNING: ") + len("WARNING: ") :].strip() for _, line in lines_with(text, "WARNING: "))
@@ -143,21 +147,22 @@ def parse(text: str) -> Output:
         compression[1] if compression else "",
         list(dict.fromkeys(notes)),
         {name: whole_number(number, name) for name, number in _TICKER.findall(text)},
+        [one for said in _SYNCS.findall(text) if (one := [real(each, "sync.micros") for each in said])[4]],
     )
 
 
 def merged(outputs: Sequence[Output]) -> Output:
     """Processes that worked on one database one after the other, as if they had been one."""
-    tickers: dict[str, int] = {}
+    tickers = Counter[str]()
     for output in outputs:
-        for name, count in output.tickers.items():
-            tickers[name] = tickers.get(name, 0) + count
+        tickers.update(output.tickers)
     return Output(
         [benchmark for output in outputs for benchmark in output.benchmarks],
         next((output.folder for output in outputs if output.folder), ""),
         next((output.compression for output in outputs if output.compression), ""),
         list(dict.fromkeys(warning for output in outputs for warning in output.warnings)),
         tickers,
+        [each for output in outputs for each in output.syncs_us],
     )
 
 
@@ -254,8 +259,7 @@ def _of_buckets(
         return []
     least, most, mean = spread["min"], spread["max"], spread["mean"]
     found = equal(f"{name} count", count, sum(number for _, _, number in rows), 0.0)
-    found += between(f"{name} min", least, rows[0][0], rows[0][1])
-    found += between(f"{name} max", most, rows[-1][0], rows[-1][1])
+    found += [*between(f"{name} min", least, *rows[0][:2]), *between(f"{name} max", most, *rows[-1][:2])]
     found += between(f"{name} average", mean, *(sum(row[2] * row[end] for row in rows) / count for end in (0, 1)))
     found += of_spread(name, Spread(count, mean, spread["stddev"], least, most, step=1e3))
     for percent, value_ns in percentiles_ns.items():
@@ -272,8 +276,7 @@ def _of_buckets(
 def claims(output: Output, words: Sequence[str] = ()) -> list[Claim]:
     """The claims of one process in their order; `words` name its database where the output does not."""
     named = (word.removeprefix("--db=") for word in words if word.startswith("--db="))
-    folder = output.folder or next(named, "")
-    paths = (folder,) if folder else ()
+    paths = tuple(filter(None, [output.folder or next(named, "")]))
     return [*(_claim(each, paths) for each in output.benchmarks), *_of_database(output.tickers, paths, words)]
 
 
@@ -315,21 +318,18 @@ def _of_database(counted: Mapping[str, int], paths: Sequence[str], argv: Sequenc
     """
     mapped = any(re.fullmatch(r"--?mmap_read(=(true|1|t|y|yes))?", word, re.I) for word in argv)
     common: dict[str, Any] = {"source": "db_bench", "paths": paths, "unreported": ("own-files",)}
-    read_bytes = sum(counted.get(name, 0) for name in _READ)
-    if read_bytes:
+    if read_bytes := sum(counted.get(name, 0) for name in _READ):
         yield Claim(kind="read", test=READS, bytes=read_bytes, engine="mmap" if mapped else "", **common)
-    written_bytes = sum(counted.get(name, 0) for name in _WRITTEN)
-    if written_bytes:
+    if written_bytes := sum(counted.get(name, 0) for name in _WRITTEN):
         synced = counted.get("rocksdb.wal.synced", 0)
-        logged = counted.get("rocksdb.wal.bytes", 0) > 0
-        doubts = ("log-not-synced",) if logged and not synced else ()
+        doubts = ("log-not-synced",) if counted.get("rocksdb.wal.bytes", 0) and not synced else ()
         yield Claim(kind="write", test=WRITES, bytes=written_bytes, syncs=synced or None, doubts=doubts, **common)
 
 
 def _split(text: str) -> list[str]:
     """A part for each process that printed results."""
-    parts = parts_from(text, [match.start() for match in _KEYS_LINE.finditer(text)]) or [text]
-    return [part for part in parts if " micros/op" in part]
+    starts = [match.start() for match in _KEYS_LINE.finditer(text)]
+    return [part for part in parts_from(text, starts) or [text] if " micros/op" in part]
 
 
 def _remarks(text: str) -> list[Warning_]:

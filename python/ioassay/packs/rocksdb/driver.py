@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -253,8 +254,7 @@ def plain(benchmark: str) -> str:
 
 def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     """The settings in `params`; StudyError names the key that is wrong. An offer that was not asked checks less."""
-    benchmarks = _benchmarks(params, "benchmarks", offer)
-    if not benchmarks:
+    if not (benchmarks := _benchmarks(params, "benchmarks", offer)):
         raise _wrong("benchmarks", "is missing; expected db_bench's names, such as 'fillseq,readseq'")
     prepare = _benchmarks(params, "prepare", offer)
     flags = {key: _flag(key, value, offer) for key, value in params.items() if key not in _OWN}
@@ -432,11 +432,19 @@ _TICKERS = {
 
 def benchmark_metrics(output: Output, wanted: Sequence[str]) -> dict[str, float]:
     """Metrics of the benchmarks that are `wanted`, and of the whole process."""
-    found: dict[str, float] = {}
-    for name in wanted:
-        if runs := [benchmark for benchmark in output.benchmarks if benchmark.name == name]:
-            found |= {f"{name}.{key}": value for key, value in _of_runs(runs).items()}
-    return {**found, **statistics(output.tickers)}
+    runs = {name: [benchmark for benchmark in output.benchmarks if benchmark.name == name] for name in wanted}
+    found = {f"{name}.{key}": value for name, own in runs.items() if own for key, value in _of_runs(own).items()}
+    return {**found, **statistics(output.tickers), **_syncs(output)}
+
+
+def _syncs(output: Output) -> dict[str, float]:
+    """Of the log, as RocksDB timed them; percentiles of one process alone."""
+    said, synced = output.syncs_us, output.tickers.get("rocksdb.wal.synced", 0)
+    times_us = dict(zip(("p50", "p95", "p99", "max"), said[0], strict=False)) if len(said) == 1 else {}
+    if said:
+        times_us["mean"] = sum(each[5] for each in said) / sum(each[4] for each in said)
+    found = {f"sync.lat.{name}": value * 1e3 for name, value in times_us.items()}
+    return {**found, "sync.ios": synced} if synced else found
 
 
 def _of_runs(runs: Sequence[Benchmark]) -> dict[str, float]:
@@ -446,8 +454,7 @@ def _of_runs(runs: Sequence[Benchmark]) -> dict[str, float]:
     by `benchmark_buckets`, and there is only their mean.
     """
     found: dict[str, float] = {}
-    timed = [(run, run.operations, run.seconds) for run in runs if run.operations and run.seconds]
-    if timed:
+    if timed := [(run, run.operations, run.seconds) for run in runs if run.operations and run.seconds]:
         operations = sum(operations for _, operations, _ in timed)
         found = {"ops_rate": operations / sum(seconds for _, _, seconds in timed), "ops": float(operations)}
         moved = [(run.rate_bytes_per_s, seconds) for run, _, seconds in timed if run.rate_bytes_per_s is not None]
@@ -469,11 +476,10 @@ def benchmark_buckets(output: Output, wanted: Sequence[str]) -> list[Buckets]:
     """One distribution a benchmark, at the upper ends of db_bench's buckets."""
     found = []
     for name in wanted:
-        counts: dict[int, int] = {}
+        counts = Counter[int]()
         for benchmark in output.benchmarks:
             for histogram in benchmark.histograms if benchmark.name == name else ():
-                for value_ns, count in histogram.buckets.items():
-                    counts[value_ns] = counts.get(value_ns, 0) + count
+                counts.update(histogram.buckets)
         whole_number(sum(counts.values()), f"{name} count of all buckets")
         if counts:
             values_ns = sorted(counts)
@@ -484,8 +490,7 @@ def benchmark_buckets(output: Output, wanted: Sequence[str]) -> list[Buckets]:
 def statistics(tickers: Mapping[str, int]) -> dict[str, float]:
     """RocksDB's counters over the whole process, or over several, what prepared the database included."""
     found = {f"rocksdb.{key}": tickers[name] * factor for key, (name, factor) in _TICKERS.items() if name in tickers}
-    user = found.get("rocksdb.user_bytes", 0.0)
-    if user > 0:
+    if (user := found.get("rocksdb.user_bytes", 0.0)) > 0:
         parts = ("wal_bytes", "flush_bytes", "compaction_write_bytes")
         found["rocksdb.write_amplification"] = sum(found.get(f"rocksdb.{part}", 0.0) for part in parts) / user
     hits, misses = tickers.get("rocksdb.block.cache.hit", 0), tickers.get("rocksdb.block.cache.miss", 0)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ioassay.cli import console, session
 from ioassay.errors import Contradicted
 from ioassay.formats import conventions
+from ioassay.metrics import requests_of
 from ioassay.narrative import conditions_text, explanation_text
+from ioassay.narrative.say import Quantity
 from ioassay.narrative.say import say as sentence
 from ioassay.packs.witness.witness_judgement import Judgement
 from ioassay.records.observation import Observation
@@ -49,6 +51,7 @@ def say(judgement: Judgement) -> None:
         headline = explanation_text.headline(judged, judgement.verdict, judgement.seen.asked)
         told.append(f"{judgement.verdict}{reason}: {' '.join(map(str, headline))}")
     latencies = [said for one in judgement.latency_parts()[:_MOST_LATENCIES] for said in _of_parts(one)]
+    latencies += _of_syncs(judgement)[:_MOST_LATENCIES]
     head = [*_wrapped(_whose_io(judgement)), "", *_wrapped(told), *_unclaimed(judgement), *_wrapped(latencies)]
     tail = [*_watch(judgement.seen), *console.wrapped(_MORE)]
     room = session.MOST_LINES - len(head) - len(tail) - 1  # the line on the exit status
@@ -72,6 +75,20 @@ def _premises(judgement: Judgement) -> list[str]:
 def _of_parts(one: LatencyParts) -> list[str]:
     """Where the time went, of one kind of operations."""
     return [str(said) for said in (explanation_text.parts_sentence(one), explanation_text.sum_sentence(one)) if said]
+
+
+def _of_syncs(judgement: Judgement) -> list[str]:
+    """How long the calls took that made data durable, each name by itself."""
+    found = sorted(judgement.kernel_times(), key=lambda one: -one.calls.completed)
+    shown = [one for one in found if one.name != "sync"] or found
+    said = []
+    for one in shown:
+        values = {name.rpartition(".")[2]: Quantity(name, value) for name, value in one.metrics.items()}
+        named = {"requests": requests_of(f"kernel.{one.name}"), "number": one.calls.completed}
+        said.append(
+            str(sentence("latency.kernel", **named, half=values["p50"], tail=values["p99"], most=values["max"]))
+        )
+    return said
 
 
 def _unclaimed(judgement: Judgement) -> list[str]:
@@ -149,6 +166,8 @@ def say_all(judgement: Judgement) -> None:
             for part in one.parts
         ]
         _say_table("", ["part", "share", "mean", "p50", "p99"], rows)
+    for said in _of_syncs(judgement):
+        console.paragraph(said)
     if judgement.seen.entry_exit:
         console.paragraph(str(sentence("latency.entry_exit", **asdict(judgement.seen.entry_exit))))
         console.line()

@@ -19,6 +19,7 @@ from ioassay.formats.user_claims import KINDS, SOURCE
 from ioassay.hints import nearest
 from ioassay.narrative import conditions_text, explanation_text
 from ioassay.process import supervisor
+from ioassay.records import kernel_times
 from ioassay.records.observation import BPF, EXPLAIN, OFF, SYSCALLS, Observation
 from ioassay.records.record import PATTERNS, Claim
 from ioassay.runner import conditions
@@ -111,6 +112,10 @@ class Judgement:
         """Where the time of the last run's operations went; empty but at level explain."""
         return latency_parts.latency_parts(self.claims, self.seen)
 
+    def kernel_times(self) -> list[kernel_times.KernelTimes]:
+        """How long synchronisations of the last run took; empty where there were none, or the witness saw no calls."""
+        return list(kernel_times.kernel_times(self.seen))
+
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay witness --json` prints of it; of several runs, what was seen is that of the last one."""
         rests_on = compared(self.verdicts)
@@ -128,6 +133,7 @@ class Judgement:
             "operations": [*map(_operation, seen.operations)],
             "block": [*map(_operation, seen.block)],
             "latency_parts": [asdict(each) for each in self.latency_parts()],
+            "metrics": {name: value for each in self.kernel_times() for name, value in each.metrics.items()},
             "entry_exit": asdict(seen.entry_exit) if seen.entry_exit else None,
             "lost": seen.health.get("lost", 0) + seen.health.get("dropped", 0),
             "missed": seen.health.get("missed", 0),

@@ -15,7 +15,8 @@ from ioassay.study.model import Figure, Level
 from ioassay.validation import error_text
 
 ErrorBar = Literal["sd", "ci", "none"]
-Direction = Literal["read", "write", "trim", "sync", "total"]
+_KernelCalls = Literal["kernel.sync", "kernel.fsync", "kernel.fdatasync", "kernel.msync", "kernel.synchronous_write"]
+Direction = Literal["read", "write", "trim", "sync", "total"] | _KernelCalls
 Latency = Literal["lat", "clat", "slat"]
 
 

@@ -258,8 +258,7 @@ def _log_interval_ms(params: Mapping[str, Any]) -> int:
 
 def log_options(params: Mapping[str, Any], job: Section, folder: str = "") -> dict[str, str]:
     """The options that make fio write the wanted logs to `folder` (with its slash; empty: the working folder)."""
-    asked = set(params.get("logs", []))
-    if not asked:
+    if not (asked := set(params.get("logs", []))):
         return {}
     prefix, interval_ms = f"{folder}{_LOG_PREFIX}", str(_log_interval_ms(params))
     wanted = {

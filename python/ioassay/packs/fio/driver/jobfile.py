@@ -470,8 +470,7 @@ def confirm(jobs: JobFile, folder: Path, place: Path, output: str, messages: str
     if "debug tracing not included" in output + messages:
         text = f"{place}: this fio has no debug output, so its reading of the job file was not compared with the lab's"
         return [Warning_("reading-unconfirmed", text, "use a fio that was built with debug output, as Debian's is")]
-    differences = list(_differences(jobs, folder, fio_reading(output)))
-    if differences:
+    if differences := list(_differences(jobs, folder, fio_reading(output))):
         lines = "\n".join(f"  - {difference}" for difference in differences[:_MOST_LINES])
         raise SafetyRefusal(
             f"{place}: refused, nothing was run: fio reads it otherwise than the checks before it:\n{lines}\n"

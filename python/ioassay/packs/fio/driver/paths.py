@@ -315,8 +315,7 @@ def refuse_endless(jobs: Sequence[Section], folder: Path) -> None:
         asked = [name for name in _WITHOUT_END if job.flag(name)]
         if not asked or job.engine in ELSEWHERE:
             continue
-        files = [touch.path for touch in touches([job], folder) if not touch.path.is_block_device()]
-        if files:
+        if files := [touch.path for touch in touches([job], folder) if not touch.path.is_block_device()]:
             grows = "until its file system is full" if asked[0] == "fill_device" else "with every trial"
             instead = "remove it and give the file its size, or load a device"
             raise StudyError(f"[{job.name}] {asked[0]} lets {files[0]} grow {grows}; {instead}")
