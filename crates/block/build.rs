@@ -4,15 +4,17 @@
 use std::fs;
 use std::path::PathBuf;
 
-const READERS: &str = "src/trace";
+const READERS: [&str; 2] = ["src/trace", "src/container"];
 
 fn main() {
-    println!("cargo::rerun-if-changed={READERS}");
     println!("cargo::rerun-if-changed=src/request.rs");
     println!("cargo::rerun-if-changed=Cargo.toml");
-    let entries = fs::read_dir(READERS).expect("the readers are there");
-    let mut sources: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    sources.push("src/request.rs".into());
+    let mut sources: Vec<PathBuf> = vec!["src/request.rs".into()];
+    for folder in READERS {
+        println!("cargo::rerun-if-changed={folder}");
+        let entries = fs::read_dir(folder).expect("the readers are there");
+        sources.extend(entries.flatten().map(|entry| entry.path()));
+    }
     sources.sort();
     // FNV-1a, of G. Fowler, L. C. Noll, K.-P. Vo: 64 bits are plenty for versions of one program.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

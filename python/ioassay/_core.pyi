@@ -399,7 +399,7 @@ def trace_info(source: dict[str, Any], page_bytes: int = 4096) -> dict[str, Any]
     CoreError with the path and the line, byte or
     request for what is wrong with the trace, and for options that cannot be; OSError with the path
     for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it. `cache` of the result
-    says what the cache of parsed traces did: read, written, note.
+    says what the cache of parsed traces did (read, written, note), and what of an archive was left_out.
     """
 
 def trace_mrc(
@@ -411,11 +411,12 @@ def trace_mrc(
     rate: float | None = None,
     pages: int | None = None,
     exact: bool = False,
+    memory_bytes: int | None = None,
 ) -> dict[str, Any]:
     """The miss ratio curve of LRU buffers, at up to so many sizes in a geometric series.
 
     of is reads, writes or both. rate or pages sample; with exact, the exact curve is computed beside the
-    sampled one. Errors as trace_info.
+    sampled one. Errors as trace_info; CoreError where the pages need more memory than memory_bytes.
     """
 
 def trace_write(

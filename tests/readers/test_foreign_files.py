@@ -32,6 +32,7 @@ from ioassay.simulation import traces
 from ioassay.study import catalog, plan
 
 from ..corpora import cases, golden, rows
+from ..packs.ssd.test_trace_files import PACKED
 from .mutation import COPIES, withstands
 
 ROOT = Path(__file__).parents[2]
@@ -199,11 +200,12 @@ def test_traces_of_every_format(tmp_path: Path, name: str) -> None:
         withstands(read, [golden.read_bytes()], f"trace {name} {known}", names=str(path), count=COPIES // 2)
 
 
-@pytest.mark.parametrize("compression", ["gz", "zst"])
-def test_compressed_traces(tmp_path: Path, compression: str) -> None:
-    golden, path = tmp_path / f"golden.msr.{compression}", tmp_path / "copy"
+@pytest.mark.parametrize("way", PACKED)
+def test_packed_traces(tmp_path: Path, way: str) -> None:
+    golden, path = tmp_path / "golden.csv", tmp_path / "copy"
     traces.make(golden, **TRACE)
-    withstands(of_file(traces.info)(path, {}), [golden.read_bytes()], f"compressed {compression}", names=str(path))
+    packed = PACKED[way](golden.read_bytes())
+    withstands(of_file(traces.info)(path, {}), [packed], f"packed: {way}", names=str(path), count=COPIES // 2)
 
 
 def test_a_trace_that_is_refused_leaves_no_conversion(tmp_path: Path) -> None:

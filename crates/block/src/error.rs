@@ -43,10 +43,33 @@ pub enum Error {
     Unknown {
         /// The formats that came nearest, each with why it does not fit.
         nearest: String,
+        /// Whether its beginning is right in one of them.
+        began: bool,
     },
     /// More than one format fits what a trace begins with.
     #[error("the trace could be {candidates}; say which it is with --format")]
     Ambiguous { candidates: String },
+    /// What is wrong with one file of an archive or folder.
+    #[error("{file}: {error}")]
+    In { file: String, error: Box<Error> },
+    /// A file whose requests are earlier than those of the files before it.
+    #[error(
+        "{file} begins at {first_ns} ns, before the {last_ns} ns at which the file before it ends \
+         (--out-of-order sort:1 merges files by time)"
+    )]
+    FileOrder { file: String, first_ns: u64, last_ns: u64 },
+    /// An archive or a folder of other files; `more` of them are not named.
+    #[error("it has no trace: {file} ({why}){more}")]
+    NoTrace { file: String, why: String, more: String },
+    #[error("it has no files, expected a trace in it")]
+    NoFile,
+}
+
+impl Error {
+    /// The same of a file of an archive or folder; of the trace itself where that has no name.
+    pub(crate) fn inside(self, file: &str) -> Self {
+        if file.is_empty() { self } else { Self::In { file: file.to_owned(), error: Box::new(self) } }
+    }
 }
 
 /// What is wrong at one place of a trace.

@@ -9,6 +9,7 @@
 
 #![allow(clippy::inline_always, reason = "measured: lines are parsed in one piece, or half as fast")]
 
+pub mod container;
 mod error;
 pub mod info;
 pub mod make;

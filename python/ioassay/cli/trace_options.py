@@ -33,7 +33,8 @@ READING = {
         *(str, None, "HOW", "Decreasing times: refuse, keep, or sort:PLACES."), words("refuse", "keep", "sort:")
     ),
     "zero_length": row(str, None, "HOW", "Empty requests: refuse or skip.", words("refuse", "skip")),
-    "bad_lines": row(int, 0, "N", "Skip up to N unreadable lines.", min=0),
+    "bad_lines": row(int, 0, "N", "Skip up to N unreadable lines of each file.", min=0),
+    "member": row(str, None, "NAME", "Read these files of an archive or folder; * and ? match any text and character."),
     **CSV,
     "event": row(
         *(str, None, "NAME", "Events of a blkparse trace: queued, issued or completed."),
@@ -79,7 +80,7 @@ def reading(given: Mapping[str, Any]) -> dict[str, Any]:
         if not places.isdecimal():
             raise UsageError(f"--out-of-order is '{how}', expected refuse, keep or sort:PLACES")
         how = int(places)
-    read = {"out_of_order": how, "zero_length": given["zero_length"], "event": given["event"]}
+    read = {"out_of_order": how, **{name: given[name] for name in ("zero_length", "event", "member")}}
     read["bad_lines"] = given["bad_lines"] or None
     csv = traces.csv(**{name: given[name] for name in CSV})
     return {**{name: value for name, value in read.items() if value is not None}, **csv}
@@ -91,6 +92,6 @@ def preparing(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cache_note(done: Mapping[str, Any]) -> None:
-    """What went wrong with the cache of parsed traces, in one line."""
-    if note := done["cache"]["note"]:
+    """What was left out of an archive or folder, and what went wrong with the cache."""
+    for note in filter(None, (done["cache"]["left_out"], done["cache"]["note"])):
         console.note(f"note: {note}")

@@ -6,10 +6,12 @@ Names are snake case; the command line writes them with dashes. Defaults are tho
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ioassay import _core, units
@@ -20,6 +22,8 @@ DRIVE, CONTROLLER, BUFFER, FEED, PRECONDITION = "drive", "controller", "buffer",
 COUNT, NUMBER, NUMBERS, SHARE, SIZE, FLAG, CHOICE = "count", "number", "numbers", "share", "size", "flag", "choice"
 WINDOW, FEEDING, POLICY, AUTO_SHARE, AUTO_COUNT = "window", "feeding", "name", "share or auto", "count or auto"
 NONE, AUTO = "none", "auto"
+MEMORY_SHARE = 0.8
+"""Of the memory that is available, what one simulated drive or miss ratio curve may take."""
 PADDED = "bplru-padded"
 """BPLRU as its authors describe it: a name of its own, so that it stands next to the one without padding."""
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
@@ -189,3 +193,11 @@ def feeding(text: Any) -> str:
             raise UsageError(f"feed: {error}") from None
     wanted = "expected open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
     raise UsageError(f"feed is '{text}', {wanted}{nearest(name, ('open', 'scaled', 'closed', 'batch'))}")
+
+
+def available_bytes() -> int:
+    """Of memory, as the kernel estimates it."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

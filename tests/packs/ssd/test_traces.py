@@ -217,7 +217,7 @@ def seen(trace: Path, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: value for name, value in found.items() if name != "cache"}, found["cache"]
 
 
-NOTHING = {"read": False, "written": False, "note": None}
+NOTHING = {"read": False, "written": False, "note": None, "left_out": None}
 READ, WRITTEN = NOTHING | {"read": True}, NOTHING | {"written": True}
 
 

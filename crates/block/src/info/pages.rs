@@ -3,9 +3,9 @@
 /// Slots of the table: 16 bytes each, 64 MiB at most.
 const MOST_SLOTS: usize = 1 << 22;
 const FIRST_SLOTS: usize = 1 << 10;
-/// Pages of one request that are looked at: 256 MiB of 4 KiB pages. No request of a real trace is
-/// as long, and one with a wrong unit must not take for ever.
-pub const MOST_PAGES: u64 = 1 << 16;
+/// Pages of one request that are looked at: 64 MiB of 4 KiB pages. No request of a real trace is
+/// as long, and those with a wrong unit must not take for ever.
+pub const MOST_PAGES: u64 = 1 << 14;
 
 /// Counts accesses to pages: to all of them while they fit, then to a sample that is chosen by a hash of their number.
 ///

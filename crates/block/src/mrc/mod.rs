@@ -61,7 +61,14 @@ pub struct Mrc {
     whole: Distances,
     parts: Vec<Distances>,
     references: u64,
+    /// Pages for which there is memory, and that memory.
+    most_pages: usize,
+    memory_bytes: u64,
 }
+
+/// Memory of a page, at most, when a table doubles: 6 entries of 24 bytes (the new table is a quarter full, the old one
+/// half), 4 marks. A sample has each page twice: in the whole, and in one of its parts.
+const PAGE_BYTES: u64 = 6 * 24 + 4 * 4;
 
 impl Mrc {
     /// A curve of no request yet.
@@ -89,10 +96,21 @@ impl Mrc {
             whole: Distances::new(most_pages),
             parts: (0..parts).map(|_| Distances::new(usize::MAX)).collect(),
             references: 0,
+            most_pages: usize::MAX,
+            memory_bytes: u64::MAX,
         })
     }
 
-    pub fn take(&mut self, batch: &[Request]) {
+    /// The same, in so much memory at most.
+    #[must_use]
+    pub fn within(mut self, memory_bytes: u64) -> Self {
+        let page_bytes = if self.parts.is_empty() { PAGE_BYTES } else { 2 * PAGE_BYTES };
+        (self.most_pages, self.memory_bytes) = ((memory_bytes / page_bytes) as usize, memory_bytes);
+        self
+    }
+
+    /// An error for more pages than there is memory for.
+    pub fn take(&mut self, batch: &[Request]) -> Result<(), Error> {
         for request in batch {
             if !self.of.has(request.kind) || request.length_bytes == 0 {
                 continue;
@@ -102,8 +120,23 @@ impl Mrc {
             self.references += pages.end() - pages.start() + 1;
             for page in pages {
                 self.refer(page, request.device);
+                if self.whole.pages > self.most_pages {
+                    return Err(self.too_many());
+                }
             }
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_many(&self) -> Error {
+        let name = if self.parts.is_empty() { "the number of pages" } else { "the number of pages in the sample" };
+        let wanted = format!(
+            "at most {}, for which {} MiB of memory are available (--sample-pages 1000000 needs little; or a larger --page)",
+            self.most_pages,
+            self.memory_bytes >> 20
+        );
+        Error::Option { name, value: self.whole.pages.to_string(), wanted }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use super::fields::SECTOR_BYTES;
-use super::gate::Misfit;
+use super::gate::{Head, Misfit, Probed};
 use super::table::{self, Column};
 use super::{ReadOptions, Sink, WriteOptions};
 use crate::{Error, Kind, Source};
@@ -18,8 +18,8 @@ pub enum Form {
 pub(super) type Reader =
     fn(&'static Format, Box<dyn Read + Send>, &ReadOptions) -> Result<Box<dyn Source + Send>, Error>;
 pub(super) type Writer = for<'a> fn(&'static Format, Box<dyn Write + 'a>, &WriteOptions) -> Box<dyn Sink + 'a>;
-/// Reads a head as strictly as the format can be: how many requests it holds.
-pub(super) type Probe = fn(&'static Format, &[u8]) -> Result<u64, Misfit>;
+/// Reads a head as strictly as the format can be.
+pub(super) type Probe = for<'a> fn(&'static Format, Head<'a>) -> Result<Probed, Misfit>;
 
 #[derive(Debug)]
 pub struct Format {

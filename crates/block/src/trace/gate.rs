@@ -1,10 +1,24 @@
 //! What every format has in common: order of time, lengths, faults that are passed over, and what comes before an error.
 
 use super::{Format, OutOfOrder, ReadOptions, ZeroLength};
-use crate::{BATCH, Error, Fault, Kind, Request, Source};
+use crate::{BATCH, Error, Fault, Kind, MOST_REQUEST_BYTES, Request, Source};
 
 /// As much of a trace, decompressed, as is looked at.
 pub const SNIFF_BYTES: usize = 64 * 1024;
+
+/// What a trace begins with, and what in it may be wrong.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'a> {
+    pub bytes: &'a [u8],
+    pub options: &'a ReadOptions,
+}
+
+/// How many requests a head holds, and how many lines or records that are wrong.
+#[derive(Clone, Copy)]
+pub(super) struct Probed {
+    pub requests: u64,
+    pub bad: u64,
+}
 
 /// How many requests of a head a format could read, and what was wrong then.
 pub(super) type Misfit = (u64, Error);
@@ -16,6 +30,7 @@ pub(super) struct Gate {
     zero_length: ZeroLength,
     /// How many more lines or records may be wrong.
     bad_left: u64,
+    bad: u64,
     /// How many requests were admitted.
     given: u64,
 }
@@ -27,6 +42,7 @@ impl Gate {
             in_order: options.out_of_order == OutOfOrder::Refuse,
             zero_length: options.zero_length,
             bad_left: options.bad_lines,
+            bad: 0,
             given: 0,
         }
     }
@@ -39,6 +55,9 @@ impl Gate {
         }
         if request.offset_bytes.checked_add(request.length_bytes).is_none() {
             return Err(beyond(request));
+        }
+        if request.length_bytes > MOST_REQUEST_BYTES && matches!(request.kind, Kind::Read | Kind::Write) {
+            return Err(too_long(request));
         }
         self.last_ns = request.at_ns;
         if request.length_bytes > 0 || request.kind == Kind::Flush {
@@ -56,6 +75,7 @@ impl Gate {
     pub(super) fn forgives(&mut self) -> bool {
         let forgives = self.bad_left > 0;
         self.bad_left -= u64::from(forgives);
+        self.bad += 1;
         forgives
     }
 
@@ -69,6 +89,12 @@ impl Gate {
 fn beyond(request: &Request) -> Fault {
     let limit = "the range must end below 2^64 bytes";
     Fault::Overflow { column: "offset", seen: request.offset_bytes.to_string(), limit }
+}
+
+#[cold]
+fn too_long(request: &Request) -> Fault {
+    let limit = "a read or write has less than 4 GiB: is the unit of lengths right? (--bad-lines N leaves out N such)";
+    Fault::Overflow { column: "length", seen: format!("{} bytes", request.length_bytes), limit }
 }
 
 /// Reads the lines or records of a trace.
@@ -92,16 +118,17 @@ impl<F: Fill> Reader<F> {
         Self { trace, pending: None, over: false }
     }
 
-    /// How many requests the trace holds, if all of it is right.
-    pub(super) fn probe(mut self) -> Result<u64, Misfit> {
+    /// How many requests the trace holds, if no more of it is wrong than may be, and than is right.
+    pub(super) fn probe(mut self) -> Result<Probed, Misfit> {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let read = self.next_batch(&mut batch);
-            let given = self.trace.gate().given;
+            let Gate { given: requests, bad, .. } = *self.trace.gate();
             match read {
-                Err(error) => return Err((given, error)),
-                Ok(()) if batch.is_empty() => return Ok(given),
-                Ok(()) => {}
+                Err(error) => return Err((requests, error)),
+                Ok(()) if !batch.is_empty() => {}
+                Ok(()) if bad <= requests => return Ok(Probed { requests, bad }),
+                Ok(()) => return Err((0, Error::Nothing { format: "it", seen: format!("{bad} bad lines") })),
             }
         }
     }

@@ -8,14 +8,16 @@
 //! Files become device numbers in the order in which they are first used; their names are not kept.
 //! `sync`, `datasync` and `sync_file_range` are flushes; `add`, `open` and `close` are no requests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use super::ReadOptions;
 use super::fields::Spaces;
 use super::format::COMMAS;
 use super::format::{ALL_KINDS, Format};
 use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, joined, whole};
 use super::text::{self, LineParser};
+use crate::container::Names;
 use crate::{Fault, Kind, Request};
 
 pub(super) const V2: Format = Format {
@@ -25,11 +27,11 @@ pub(super) const V2: Format = Format {
     columns: "file, action, offset and length in bytes; waits in microseconds",
     resolution_ns: TICK_NS,
     kinds: ALL_KINDS,
-    reader: |format, input, options| Ok(text::source(format, input, Parser::new(&VERSION_2), options)),
+    reader: |format, input, options| Ok(text::source(format, input, Parser::new(&VERSION_2, options), options)),
     writer: |format, output, options| {
         EncodingSink::boxed(format, output, options, "fio version 2 iolog\n", IologEncoder::new(&VERSION_2))
     },
-    probe: |format, head| text::probe(format, head, Parser::new(&VERSION_2)),
+    probe: |format, head| text::probe(format, head, Parser::new(&VERSION_2, &ReadOptions::default())),
     ..COMMAS
 };
 
@@ -37,11 +39,11 @@ pub(super) const V3: Format = Format {
     name: "iolog3",
     about: "fio's iologs, version 3",
     columns: "microseconds, file, action, offset and length in bytes",
-    reader: |format, input, options| Ok(text::source(format, input, Parser::new(&VERSION_3), options)),
+    reader: |format, input, options| Ok(text::source(format, input, Parser::new(&VERSION_3, options), options)),
     writer: |format, output, options| {
         EncodingSink::boxed(format, output, options, "fio version 3 iolog\n", IologEncoder::new(&VERSION_3))
     },
-    probe: |format, head| text::probe(format, head, Parser::new(&VERSION_3)),
+    probe: |format, head| text::probe(format, head, Parser::new(&VERSION_3, &ReadOptions::default())),
     ..V2
 };
 
@@ -65,14 +67,15 @@ struct Parser {
     version: &'static Version,
     begun: bool,
     now_ns: u64,
-    files: BTreeMap<Vec<u8>, u32>,
+    files: Names,
     last_file: Vec<u8>,
     last_device: u32,
 }
 
 impl Parser {
-    fn new(version: &'static Version) -> Self {
-        Self { version, begun: false, now_ns: 0, files: BTreeMap::new(), last_file: Vec::new(), last_device: 0 }
+    fn new(version: &'static Version, options: &ReadOptions) -> Self {
+        let files = options.names.clone();
+        Self { version, begun: false, now_ns: 0, files, last_file: Vec::new(), last_device: 0 }
     }
 
     fn wait(&mut self, fields: &mut Spaces<'_>) -> Result<Option<Request>, Fault> {
@@ -92,12 +95,7 @@ impl Parser {
     /// The number of a file, a new one where it has none.
     fn device(&mut self, file: &[u8]) -> Result<u32, Fault> {
         if self.last_file != file {
-            let next = self.files.len() as u64;
-            self.last_device = match self.files.get(file) {
-                Some(device) => *device,
-                None => super::fields::device("file", next)?,
-            };
-            self.files.insert(file.to_vec(), self.last_device);
+            self.last_device = super::fields::device("file", self.files.number("file", file))?;
             self.last_file.clear();
             self.last_file.extend_from_slice(file);
         }

@@ -7,7 +7,6 @@
 
 mod blkparse;
 pub mod columns;
-mod compression;
 mod csv;
 mod decimal;
 mod fields;
@@ -25,14 +24,13 @@ mod table;
 mod text;
 mod vscsi;
 
-pub use compression::decompressed;
 pub use decimal::Unit;
 pub use format::{Form, Format};
 pub use formats::FORMATS;
 pub use gate::SNIFF_BYTES;
 pub use options::{BlkEvent, CsvColumns, KindCode, Loss, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
 pub use sink::Sink;
-pub use sniff::{Sniffed, sniff};
+pub use sniff::{Sniffed, sniff, sniff_tolerant};
 
 use std::io::{Read, Write};
 
@@ -43,7 +41,7 @@ pub fn format(name: &str) -> Result<&'static Format, Error> {
     FORMATS.iter().find(|format| format.name == name).ok_or_else(|| format::unknown(name, FORMATS))
 }
 
-/// Reads a trace that is not compressed any more (see [`decompressed`]).
+/// Reads a trace that is packed into nothing any more (see [`container`](crate::container)).
 pub fn read<R: Read + Send + 'static>(
     format: &'static Format,
     input: R,

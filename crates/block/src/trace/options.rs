@@ -1,6 +1,7 @@
 //! How a trace is read and written where there is a choice. Every default refuses.
 
 use super::Unit;
+use crate::container::Names;
 
 /// What to do with a request that was issued before the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,7 +24,7 @@ pub enum ZeroLength {
 }
 
 /// How a trace is read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     /// Requests that go back in time.
     pub out_of_order: OutOfOrder,
@@ -34,6 +35,10 @@ pub struct ReadOptions {
     pub csv: CsvColumns,
     /// Which events of a `blkparse` trace are requests.
     pub blkparse_event: BlkEvent,
+    /// Which files of an archive or folder are read: those whose name matches, with `*` and `?`.
+    pub member: Option<String>,
+    /// Of what has no number but a name, in all files of the trace.
+    pub names: Names,
 }
 
 /// Which event of a request's life in the kernel stands for it, and gives its time.

@@ -7,11 +7,12 @@ use std::io::{Read, Write};
 
 use super::decimal::Unit;
 use super::fields::Fields;
-use super::gate::Misfit;
+use super::gate::{Head, Misfit, Probed};
 use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, decimal, whole};
 use super::text::{self, LineParser};
 use super::{Format, ReadOptions, Sink, WriteOptions};
+use crate::container::Names;
 use crate::{Fault, Kind, Request, Source};
 
 /// What stands in a column, and what it is called in messages.
@@ -124,7 +125,9 @@ pub(super) fn source<const SEPARATOR: u8>(
     input: Box<dyn Read + Send>,
     options: &ReadOptions,
 ) -> Box<dyn Source + Send> {
-    text::source(format, input, TableParser::<SEPARATOR>::of(format, false), options)
+    let mut parser = TableParser::<SEPARATOR>::of(format, false);
+    parser.named.names = options.names.clone();
+    text::source(format, input, parser, options)
 }
 
 pub(super) fn sink<'a, const SEPARATOR: u8>(
@@ -135,7 +138,7 @@ pub(super) fn sink<'a, const SEPARATOR: u8>(
     EncodingSink::boxed(format, output, options, "", TableEncoder { columns: format.table, separator: SEPARATOR })
 }
 
-pub(super) fn probe<const SEPARATOR: u8>(format: &'static Format, head: &[u8]) -> Result<u64, Misfit> {
+pub(super) fn probe<const SEPARATOR: u8>(format: &'static Format, head: Head<'_>) -> Result<Probed, Misfit> {
     text::probe(format, head, TableParser::<SEPARATOR>::of(format, true))
 }
 
@@ -149,14 +152,22 @@ pub(super) struct TableParser<const SEPARATOR: u8> {
     strict: bool,
     /// What the first line may be, before which nothing was parsed; then empty.
     header: &'static str,
+    named: Named,
+}
+
+/// What has no number but a name.
+#[derive(Default)]
+struct Named {
     host: Vec<u8>,
-    devices: Vec<Vec<u8>>,
+    /// The device of the line before.
+    device: (Vec<u8>, u32),
+    names: Names,
 }
 
 impl<const SEPARATOR: u8> TableParser<SEPARATOR> {
     pub(super) fn new(columns: &[Column], expected: String) -> Self {
         let columns = columns.to_vec();
-        Self { columns, expected, open_ended: false, strict: false, header: "", host: Vec::new(), devices: Vec::new() }
+        Self { columns, expected, open_ended: false, strict: false, header: "", named: Named::default() }
     }
 
     fn of(format: &Format, strict: bool) -> Self {
@@ -187,11 +198,11 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
                 Column::Offset { name, unit_bytes } => request.offset_bytes = fields.bytes(name, unit_bytes)?,
                 Column::Length { name, unit_bytes } => request.length_bytes = fields.bytes(name, unit_bytes)?,
                 Column::Device(name) => request.device = fields.device(name)?,
-                Column::DeviceName => request.device = number_of(&mut self.devices, fields.text("device")?)?,
+                Column::DeviceName => request.device = self.named.device(fields.text("device")?)?,
                 Column::Host => {
                     let host = fields.text("host")?;
-                    if host != self.host {
-                        first_host(&mut self.host, host)?;
+                    if host != self.named.host {
+                        self.named.first_host(host)?;
                     }
                 }
                 Column::Number(name) => _ = fields.whole(name)?,
@@ -230,31 +241,31 @@ fn is_header(line: &[u8], header: &str) -> bool {
     line.split_ascii_whitespace().eq(header.split_ascii_whitespace())
 }
 
-const MOST_DEVICES: usize = 4096;
+const MOST_DEVICES: u64 = 4096;
 
-/// The number of a device by its name; a new one gets the next, and a name that is a number is that number.
-fn number_of(devices: &mut Vec<Vec<u8>>, name: &[u8]) -> Result<u32, Fault> {
-    if let Some(number) = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()) {
-        return Ok(number);
-    }
-    let place = devices.iter().position(|device| device == name);
-    if place.is_none() {
-        if devices.len() == MOST_DEVICES {
-            return Err(Fault::field("device", name, "one of at most 4096 names"));
+impl Named {
+    /// The number of a device by its name; a new one gets the next, and a name that is a number is that number.
+    fn device(&mut self, name: &[u8]) -> Result<u32, Fault> {
+        if self.device.0 != name {
+            let stated = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
+            let number = stated.map_or_else(|| self.names.number("device", name), u64::from);
+            if stated.is_none() && number >= MOST_DEVICES {
+                return Err(Fault::field("device", name, "one of at most 4096 names"));
+            }
+            self.device = (name.to_vec(), number as u32);
         }
-        devices.push(name.to_vec());
+        Ok(self.device.1)
     }
-    Ok(place.unwrap_or(devices.len() - 1) as u32)
-}
 
-/// Keeps the name of the first host. Disks of a second one would be taken for the first one's.
-#[cold]
-fn first_host(first: &mut Vec<u8>, host: &[u8]) -> Result<(), Fault> {
-    if first.is_empty() {
-        first.extend_from_slice(host);
-        return Ok(());
+    /// Keeps the name of the first host. Disks of a second one would be taken for the first one's.
+    #[cold]
+    fn first_host(&mut self, host: &[u8]) -> Result<(), Fault> {
+        if self.names.number("host", host) > 0 {
+            return Err(Fault::field("host", host, "the host of the first line (one trace has one host)"));
+        }
+        self.host = host.to_vec();
+        Ok(())
     }
-    Err(Fault::field("host", host, "the host of the first line (one trace has one host)"))
 }
 
 pub(super) struct TableEncoder {

@@ -2,8 +2,7 @@
 
 use std::io::Read;
 
-use super::gate::Misfit;
-use super::gate::{Fill, Gate, Reader};
+use super::gate::{Fill, Gate, Head, Misfit, Probed, Reader};
 use super::lines::{LONGEST_LINE_BYTES, Line, Lines, Next};
 use super::{Format, ReadOptions};
 use crate::{BATCH, Error, Fault, Request, Source};
@@ -32,10 +31,10 @@ pub(super) fn source(
     Box::new(Reader::new(Text { format, lines: Lines::new(input), parser, gate: Gate::new(options) }))
 }
 
-/// How many requests a text holds, if all of it is right.
-pub(super) fn probe(format: &'static Format, head: &[u8], parser: impl LineParser) -> Result<u64, Misfit> {
-    let gate = Gate::new(&ReadOptions::default());
-    Reader::new(Text { format, lines: Lines::new(head), parser, gate }).probe()
+/// How many requests a text holds.
+pub(super) fn probe(format: &'static Format, head: Head<'_>, parser: impl LineParser) -> Result<Probed, Misfit> {
+    let gate = Gate::new(head.options);
+    Reader::new(Text { format, lines: Lines::new(head.bytes), parser, gate }).probe()
 }
 
 impl<R: Read, P: LineParser> Fill for Text<R, P> {

@@ -12,8 +12,7 @@ use super::ReadOptions;
 use super::fields::{SECTOR_BYTES, sectors};
 use super::format::SECTORS;
 use super::format::{ALL_KINDS, Form, Format};
-use super::gate::{Fill, Gate, Reader};
-use super::gate::{Misfit, SNIFF_BYTES};
+use super::gate::{Fill, Gate, Head, Misfit, Probed, Reader, SNIFF_BYTES};
 use super::lines::Buffered;
 use super::scsi;
 use super::sink::{Encoder, EncodingSink};
@@ -152,13 +151,14 @@ impl<R: Read> Fill for Records<R> {
     }
 }
 
-fn probe(format: &'static Format, head: &[u8]) -> Result<u64, Misfit> {
+fn probe(format: &'static Format, probed: Head<'_>) -> Result<Probed, Misfit> {
+    let head = probed.bytes;
     let cut = head.len() >= SNIFF_BYTES && head.len() >= SHORTEST;
     let whole = match Layout::of(if head.len() < SHORTEST { &[0; SHORTEST] } else { head }) {
         Ok(layout) if cut => head.len() / layout.bytes * layout.bytes,
         _ => head.len(),
     };
-    Reader::new(Records::new(format, &head[..whole], &ReadOptions::default())).probe()
+    Reader::new(Records::new(format, &head[..whole], probed.options)).probe()
 }
 
 struct Version1 {

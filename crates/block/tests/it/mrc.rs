@@ -12,7 +12,7 @@ fn request(kind: Kind, page: u64, pages: u64, device: u32) -> Request {
 fn curve(requests: &[Request], of: References, sampling: Sampling) -> Curve {
     let mut mrc = Mrc::new(4096, of, sampling).unwrap();
     for batch in requests.chunks(7) {
-        mrc.take(batch);
+        mrc.take(batch).unwrap();
     }
     mrc.finish()
 }

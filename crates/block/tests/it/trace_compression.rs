@@ -3,7 +3,10 @@
 use std::io::{Cursor, Read, Write as _};
 
 use flate2::{Compression, write::GzEncoder};
-use ioassay_block::trace::decompressed;
+use std::sync::Arc;
+
+use ioassay_block::Error;
+use ioassay_block::container::{Files, Input};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -15,9 +18,10 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
-fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
+fn read(bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let input = Input { name: String::new(), open: Arc::new(move || Ok(Box::new(Cursor::new(bytes.clone())))) };
     let mut all = Vec::new();
-    decompressed(Cursor::new(bytes))?.read_to_end(&mut all)?;
+    Files::of(vec![input]).next_file()?.expect("a file").content.read_to_end(&mut all)?;
     Ok(all)
 }
 

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::progress::Amount;
+use ioassay_block::container::LeftOut;
 use ioassay_block::trace::ReadOptions;
 use ioassay_block::trace::columns::{ColumnReader, ColumnWriter, PARSER};
 use ioassay_block::{Error, Request, Source};
@@ -57,6 +58,8 @@ pub struct CacheReport {
     pub written: bool,
     /// What went wrong, for the user.
     pub note: Option<String>,
+    /// Which files of the trace's archive or folder are no part of it, for the user.
+    pub left_out: Option<String>,
 }
 
 pub type SharedReport = Arc<Mutex<CacheReport>>;
@@ -228,10 +231,8 @@ impl CachedTrace {
     }
 
     /// What reads the trace while it is hashed.
-    pub fn hashed<R: Read>(input: R) -> (Hashed<R>, Hashing) {
-        let hashing = Hashing::default();
-        let hashed = Hashed { input, hashing: Arc::clone(&hashing) };
-        (hashed, hashing)
+    pub fn hashed<R: Read>(input: R, hashing: &Hashing) -> Hashed<R> {
+        Hashed { input, hashing: Arc::clone(hashing) }
     }
 
     /// `source`, which is written into the cache while it is read.
@@ -240,12 +241,14 @@ impl CachedTrace {
         source: Box<dyn Source + Send>,
         format: &'static str,
         hashing: Hashing,
+        left_out: Arc<Mutex<LeftOut>>,
     ) -> Box<dyn Source + Send> {
         match Recording::begin(&self, format) {
             Ok(recording) => Box::new(Recorded {
                 source,
                 trace: self,
                 hashing,
+                left_out,
                 begin: SystemTime::now(),
                 recording: Some(recording),
             }),
@@ -405,6 +408,7 @@ struct Recorded {
     source: Box<dyn Source + Send>,
     trace: CachedTrace,
     hashing: Hashing,
+    left_out: Arc<Mutex<LeftOut>>,
     begin: SystemTime,
     recording: Option<Recording>,
 }
@@ -418,6 +422,9 @@ impl Recorded {
         };
         if bytes != self.trace.status.len() || !self.trace.is_unchanged() {
             return Ok(()); // it grows, or changes: what was read has no name
+        }
+        if self.left_out.lock().unwrap_or_else(PoisonError::into_inner).files > 0 {
+            return Ok(()); // what is left out is said each time
         }
         let stem = format!("{}{hash:032x}", self.trace.prefix());
         let place = self.trace.place(&stem);

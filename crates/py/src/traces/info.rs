@@ -53,6 +53,7 @@ pub fn cache_report(py: Python<'_>, report: CacheReport) -> PyResult<Bound<'_, P
     of.set_item("read", report.read)?;
     of.set_item("written", report.written)?;
     of.set_item("note", report.note)?;
+    of.set_item("left_out", report.left_out)?;
     Ok(of)
 }
 

@@ -10,7 +10,7 @@ use super::spec::SourceSpec;
 
 /// The miss ratio curve of a source.
 #[pyfunction]
-#[pyo3(signature = (source, page_bytes, of, points, *, rate=None, pages=None, exact=false))]
+#[pyo3(signature = (source, page_bytes, of, points, *, rate=None, pages=None, exact=false, memory_bytes=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
 pub fn trace_mrc<'py>(
     py: Python<'py>,
@@ -21,6 +21,7 @@ pub fn trace_mrc<'py>(
     rate: Option<f64>,
     pages: Option<usize>,
     exact: bool,
+    memory_bytes: Option<u64>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
     let sampling = match (rate, pages) {
@@ -29,18 +30,20 @@ pub fn trace_mrc<'py>(
         (None, None) => Sampling::Exact,
     };
     let references = References::named(of).map_err(|error| of_trace(error, None))?;
-    let new = |sampling| Mrc::new(page_bytes, references, sampling).map_err(|error| of_trace(error, None));
-    let mut mrc = new(sampling)?;
     let exact = exact && sampling != Sampling::Exact;
+    let memory_bytes = memory_bytes.unwrap_or(u64::MAX) / if exact { 2 } else { 1 };
+    let new = |sampling| {
+        let mrc = Mrc::new(page_bytes, references, sampling).map_err(|error| of_trace(error, None))?;
+        PyResult::Ok(mrc.within(memory_bytes))
+    };
+    let mut mrc = new(sampling)?;
     let mut compared = exact.then(|| new(Sampling::Exact)).transpose()?;
     let (format, curve, exact, cache) = py.detach(|| -> PyResult<_> {
         let mut opened = open(&spec)?;
+        let path = opened.path.clone();
         opened.each(|batch| {
-            mrc.take(batch);
-            if let Some(compared) = &mut compared {
-                compared.take(batch);
-            }
-            Ok(())
+            let taken = mrc.take(batch).and_then(|()| compared.as_mut().map_or(Ok(()), |exact| exact.take(batch)));
+            taken.map_err(|error| of_trace(error, path.as_deref()))
         })?;
         let exact = compared.as_ref().map(Mrc::finish);
         Ok((opened.format, mrc.finish(), exact, opened.cache()))

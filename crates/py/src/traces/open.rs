@@ -1,17 +1,18 @@
 //! Sources of requests that are open: files are opened here, because the pure crates open none.
 
-use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ioassay_block::container::{self, Input, LeftOut};
 use ioassay_block::prepare::{Changes, Preparation, Prepared, Shrink};
 use ioassay_block::{Error, Request, Source, trace};
 use ioassay_witness::record::Reader;
 use pyo3::prelude::*;
 
-use super::cache::{CacheReport, CachedTrace, FromCache, Parse, SharedReport};
+use super::cache::{CacheReport, CachedTrace, FromCache, Hashing, Parse, SharedReport};
 use super::progress::{Amount, Progress};
 use super::spec::{Origin, SourceSpec, TraceFile};
 use crate::errors::{Failure, exception};
@@ -32,6 +33,8 @@ pub struct Opened {
     pub progress: Progress,
     /// What the cache of parsed traces did.
     cache: SharedReport,
+    /// Files of an archive or folder that are no part of the trace.
+    left_out: Arc<Mutex<LeftOut>>,
     /// A Ctrl-C that came while a read was waiting.
     interruption: Interruption,
 }
@@ -60,6 +63,7 @@ pub fn open(spec: &SourceSpec) -> PyResult<Opened> {
 fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
     let interruption = Interruption::default();
     let cache = SharedReport::default();
+    let left_out = Arc::default();
     let listener = Python::attach(|py| spec.listener.as_ref().map(|known| known.clone_ref(py)));
     let progress = Progress::new(listener);
     let changes = Arc::new(Mutex::new(Changes::default()));
@@ -73,7 +77,7 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
             (Box::new(reader), Some("recording"), Some(path.clone()))
         }
         Origin::File(file) => {
-            let (source, format) = open_file(file, &interruption, &cache, &progress.amount)?;
+            let (source, format) = open_file(file, &interruption, &cache, &left_out, &progress.amount)?;
             (source, Some(format), Some(shown(file.path.as_deref())))
         }
     };
@@ -84,6 +88,7 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
         format,
         path,
         cache,
+        left_out,
         progress,
         interruption,
     })
@@ -99,6 +104,7 @@ fn open_file(
     file: &TraceFile,
     interruption: &Interruption,
     report: &SharedReport,
+    left_out: &Arc<Mutex<LeftOut>>,
     amount: &Arc<Amount>,
 ) -> PyResult<(Box<dyn Source + Send>, &'static str)> {
     let path = file.path.as_deref();
@@ -110,8 +116,8 @@ fn open_file(
         .zip(file.cache.as_ref())
         .and_then(|(path, cache)| CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report));
     let Some(trace) = in_cache else {
-        let input = input_of(path, interruption, amount).map_err(failed)?;
-        return parse(input, file).map_err(failed);
+        let inputs = inputs_of(path, interruption, amount, None).map_err(failed)?;
+        return parse(inputs, file, left_out).map_err(failed);
     };
     let mut stopped = None;
     let hit = trace.look_up(&mut || {
@@ -124,50 +130,100 @@ fn open_file(
     if let Some(hit) = hit {
         let format = hit.format;
         let (file, interruption) = (file.clone(), Arc::clone(interruption));
-        let of_file = Arc::clone(amount);
+        let (of_file, left_out) = (Arc::clone(amount), Arc::clone(left_out));
         let parse_anew: Parse = Box::new(move || {
-            let input = input_of(file.path.as_deref(), &interruption, &of_file)?;
-            parse(input, &file).map(|(source, _)| source)
+            let inputs = inputs_of(file.path.as_deref(), &interruption, &of_file, None)?;
+            parse(inputs, &file, &left_out).map(|(source, _)| source)
         });
         return Ok((Box::new(FromCache::new(trace, hit, amount, parse_anew)), format));
     }
-    let input = input_of(path, interruption, amount).map_err(failed)?;
-    let (input, hashing) = CachedTrace::hashed(input);
-    let (source, format) = parse(input, file).map_err(failed)?;
-    Ok((trace.recorded(source, format, hashing), format))
+    let hashing = Hashing::default();
+    let inputs = inputs_of(path, interruption, amount, Some(&hashing)).map_err(failed)?;
+    let (source, format) = parse(inputs, file, left_out).map_err(failed)?;
+    Ok((trace.recorded(source, format, hashing, Arc::clone(left_out)), format))
 }
 
-fn input_of(path: Option<&Path>, interruption: &Interruption, amount: &Arc<Amount>) -> Result<Interruptible, Error> {
-    let mut total = 0;
+/// The file, or the files of a folder in the order of their names; what is read of the file first is hashed.
+fn inputs_of(
+    path: Option<&Path>,
+    interruption: &Interruption,
+    amount: &Arc<Amount>,
+    hashing: Option<&Hashing>,
+) -> Result<Vec<Input>, Error> {
+    amount.done.store(0, Ordering::Relaxed);
+    amount.total.store(0, Ordering::Relaxed);
+    let mut paths = Vec::new();
+    match path {
+        Some(folder) if folder.is_dir() => add_files(folder, &mut paths)?,
+        path => paths.push(path.map(Path::to_owned)),
+    }
+    paths.sort();
+    let input = |file: Option<PathBuf>| {
+        let inside = file.as_ref().zip(path).and_then(|(file, path)| file.strip_prefix(path).ok());
+        let name = inside.unwrap_or(Path::new("")).to_string_lossy().into_owned();
+        let (interruption, amount) = (Arc::clone(interruption), Arc::clone(amount));
+        let (hashing, opened) = (hashing.cloned(), AtomicBool::new(false));
+        let open = move || -> io::Result<Box<dyn Read + Send>> {
+            let again = opened.swap(true, Ordering::Relaxed);
+            let input = input_of(file.as_deref(), again, &interruption, &amount)?;
+            Ok(match &hashing {
+                Some(hashing) if !again => Box::new(CachedTrace::hashed(input, hashing)),
+                _ => Box::new(input),
+            })
+        };
+        Input { name, open: Arc::new(open) }
+    };
+    Ok(paths.into_iter().map(input).collect())
+}
+
+/// Adds the files of a folder and of those in it, without hidden ones.
+fn add_files(folder: &Path, paths: &mut Vec<Option<PathBuf>>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            add_files(&entry.path(), paths)?;
+        } else if entry.path().is_file() {
+            paths.push(Some(entry.path()));
+        }
+    }
+    Ok(())
+}
+
+fn input_of(
+    path: Option<&Path>,
+    again: bool,
+    interruption: &Interruption,
+    amount: &Arc<Amount>,
+) -> io::Result<Interruptible> {
     let input: Box<dyn Read + Send> = match path {
         Some(path) => {
             let file = File::open(path)?;
-            total = file.metadata()?.len();
+            amount.total.fetch_add(file.metadata()?.len(), Ordering::Relaxed);
             Box::new(file)
+        }
+        None if again => {
+            let message = "the files of an archive are merged by time (--out-of-order sort:N) from a file on disk, \
+                           not from standard input, which can be read only once";
+            return Err(io::Error::other(message));
         }
         None => Box::new(io::stdin()),
     };
-    amount.done.store(0, Ordering::Relaxed);
-    amount.total.store(total, Ordering::Relaxed);
     Ok(Interruptible { input, amount: Arc::clone(amount), interruption: Arc::clone(interruption) })
 }
 
-/// The requests of a file's content, compressed or not, and the name of their format.
-fn parse<R: Read + Send + 'static>(
-    input: R,
+/// The requests of the inputs, whatever they are packed in, and the name of their format.
+fn parse(
+    inputs: Vec<Input>,
     file: &TraceFile,
+    left_out: &Arc<Mutex<LeftOut>>,
 ) -> Result<(Box<dyn Source + Send>, &'static str), Error> {
-    let mut input = trace::decompressed(input)?;
-    if let Some(name) = &file.format {
-        let format = trace::format(name)?;
-        return Ok((trace::read(format, input, &file.read)?, format.name));
-    }
-    let mut head = Vec::new();
-    (&mut input).take(trace::SNIFF_BYTES as u64).read_to_end(&mut head)?;
-    let hint = file.path.as_deref().and_then(Path::file_name);
-    let format = trace::sniff(&head, hint.and_then(|name| name.to_str()))?.format;
-    let whole = Cursor::new(head).chain(input);
-    Ok((trace::read(format, whole, &file.read)?, format.name))
+    let format = file.format.as_deref().map(trace::format).transpose()?;
+    let hint = file.path.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    let (source, format) = container::read(inputs, format, hint, &file.read, left_out)?;
+    Ok((source, format.name))
 }
 
 /// Where the furthest of the requests that are kept ends, before anything is moved.
@@ -224,7 +280,10 @@ impl Opened {
 
     /// What the cache of parsed traces has done so far.
     pub fn cache(&self) -> CacheReport {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut report = self.cache.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        report.left_out = (left_out.files > 0).then(|| left_out.to_string());
+        report
     }
 
     /// What preparation has done so far.

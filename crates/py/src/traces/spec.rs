@@ -1,7 +1,7 @@
 //! What Python says of a source of requests: a dictionary with
 //!
 //! - `path` (`-` is standard input), `format` (absent: it is found) and `read`
-//!   (`out_of_order`, `zero_length`, `bad_lines`) and `cache` (`folder`, `limit_bytes`; absent: none), or `make` (a recipe), or `recording` (`path` of
+//!   (`out_of_order`, `zero_length`, `bad_lines`, `member`) and `cache` (`folder`, `limit_bytes`; absent: none), or `make` (a recipe), or `recording` (`path` of
 //!   what the witness recorded, `own`, `device` as `major:minor`), and
 //! - `prepare` (a preparation), and
 //! - `progress`, which is called with what was read and all there is (0: unknown): bytes of a file as
@@ -51,7 +51,7 @@ impl SourceSpec {
     /// Whether it gives the same requests each time: a pipe does not.
     pub fn is_repeatable(&self) -> bool {
         match &self.origin {
-            Origin::File(file) => file.path.as_ref().is_some_and(|path| path.is_file()),
+            Origin::File(file) => file.path.as_ref().is_some_and(|path| path.is_file() || path.is_dir()),
             Origin::Made(_) | Origin::Recorded { .. } => true,
         }
     }
@@ -168,6 +168,7 @@ fn read_options(mut fields: Fields<'_>) -> PyResult<ReadOptions> {
     let events = [("queued", BlkEvent::Queued), ("issued", BlkEvent::Issued), ("completed", BlkEvent::Completed)];
     set(&mut options.blkparse_event, fields.choice("event", &events)?);
     options.csv = csv_columns(&mut fields)?;
+    options.member = fields.text("member")?;
     fields.finish()?;
     Ok(options)
 }

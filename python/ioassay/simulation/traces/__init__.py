@@ -18,6 +18,7 @@ from ioassay import _core, atomic_file
 from ioassay._core import CoreError
 from ioassay.errors import InputError, UsageError
 from ioassay.hints import nearest
+from ioassay.simulation import options
 from ioassay.units import parse_size
 
 __all__ = [
@@ -72,7 +73,8 @@ def source(
 
     `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
     the number of places over which to sort), `zero_length` (refuse or skip), `bad_lines` (how many may be left out),
-    `event` (of blkparse: queued, issued, completed) and what `csv` returns. `prepare` is what `preparation` returns.
+    `event` (of blkparse: queued, issued, completed), `member` (which files of an archive or folder, with * and ?) and
+    what `csv` returns. `prepare` is what `preparation` returns.
     With `cache` a large file is parsed once: the parsed trace is kept (below `cache_folder`).
     """
     described: dict[str, Any]
@@ -125,9 +127,11 @@ def mrc(
     if points < 2:
         raise UsageError(f"points is {points}, expected at least 2")
     described = _looked_at(trace, how)
+    memory_bytes = int(options.available_bytes() * options.MEMORY_SHARE)
     with core_errors(described):
         page_bytes = _size("page", page)
-        return _core.trace_mrc(described, page_bytes, of, points, rate=sample, pages=sample_pages, exact=exact)
+        sampled: dict[str, Any] = {"rate": sample, "pages": sample_pages, "exact": exact}
+        return _core.trace_mrc(described, page_bytes, of, points, **sampled, memory_bytes=memory_bytes)
 
 
 def _looked_at(trace: Trace, how: Reading) -> dict[str, Any]:

@@ -26,12 +26,14 @@ from ioassay.simulation.options import (
     BUFFER,
     CONTROLLER,
     DRIVE,
+    MEMORY_SHARE,
     NAMES,
     NONE,
     OPTIONS,
     PRECONDITION,
     VARIANTS,
     Option,
+    available_bytes,
     policy_meanings,
     setup,
 )
@@ -57,8 +59,6 @@ __all__ = [
     "sweep",
 ]
 
-MEMORY_SHARE = 0.8
-"""Of the memory that is available, what one simulated drive may take."""
 MOST_THREADS = 1024
 """Threads that may share a simulation."""
 
@@ -248,13 +248,6 @@ def check(options: Mapping[str, Any]) -> dict[str, Any]:
         return _core.drive_check(wanted)
     except _core.CoreError as error:
         raise UsageError(str(error)) from None
-
-
-def available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 # Saved states. The core writes and reads them; the file begins with a text of ours: the options given, and the trace.

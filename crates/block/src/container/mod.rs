@@ -1,0 +1,141 @@
+//! What traces are packed in: compressed streams, archives, encodings of text, also in each other, told by their first
+//! bytes. All of it is read as a stream, in bounded memory: nothing is unpacked to a disk.
+//!
+//! [`Files`] gives one file after the other; [`read`] makes one source of requests of them. Deliberately not here: what
+//! opens a file or lists a folder, and which format a trace has.
+
+mod archive;
+mod compression;
+mod encoding;
+mod names;
+mod requests;
+mod tar;
+mod zip;
+
+pub use names::Names;
+pub use requests::{LeftOut, read};
+
+use std::io::{self, Cursor, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::Error;
+use archive::Archive;
+use compression::{Budget, Input as Stream};
+
+/// How often a file may be packed, one into the other.
+const DEEPEST: usize = 4;
+const HEAD_BYTES: u64 = 512;
+
+/// A file that was given, or one of a folder, which can be opened again.
+#[derive(Clone)]
+pub struct Input {
+    /// Its name in the folder; nothing of a file that was given.
+    pub name: String,
+    pub open: Arc<dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send + Sync>,
+}
+
+/// A file that is packed into nothing.
+pub struct File {
+    /// How it is called: from the archive or folder on. Nothing of a file that was given itself.
+    pub name: String,
+    pub content: Box<dyn Read + Send>,
+}
+
+/// The files in inputs, one after the other. Hidden files of folders and archives are none.
+pub struct Files {
+    inputs: std::vec::IntoIter<Input>,
+    budget: Budget,
+    archives: Vec<Level>,
+}
+
+/// An archive, of which one file is open.
+struct Level {
+    name: String,
+    archive: Arc<Mutex<Box<dyn Archive>>>,
+    /// How often its content is packed.
+    depth: usize,
+}
+
+impl Files {
+    pub fn of(inputs: Vec<Input>) -> Self {
+        Self { inputs: inputs.into_iter(), budget: Budget::default(), archives: Vec::new() }
+    }
+
+    /// The next file, whose content is to be read before the one after it.
+    pub fn next_file(&mut self) -> Result<Option<File>, Error> {
+        loop {
+            let (name, stream, mut depth) = match self.archives.last() {
+                Some(level) => {
+                    let next = locked(&level.archive).advance()?;
+                    let Some(inside) = next else {
+                        self.archives.pop();
+                        continue;
+                    };
+                    let name = if level.name.is_empty() { inside.clone() } else { format!("{}/{inside}", level.name) };
+                    if is_hidden(&inside) {
+                        continue;
+                    }
+                    (name, Box::new(Member(Arc::clone(&level.archive))) as Stream, level.depth)
+                }
+                None => match self.inputs.next() {
+                    None => return Ok(None),
+                    Some(input) => {
+                        self.budget = Budget::default();
+                        (input.name, self.budget.metered((input.open)()?), 0)
+                    }
+                },
+            };
+            match opened(stream, &self.budget, &mut depth).map_err(|error| Error::from(error).inside(&name))? {
+                Err(content) => return Ok(Some(File { name, content })),
+                Ok(archive) => self.archives.push(Level { name, archive: Arc::new(Mutex::new(archive)), depth }),
+            }
+        }
+    }
+}
+
+/// An archive, or the text or records of a file.
+fn opened(mut stream: Stream, budget: &Budget, depth: &mut usize) -> io::Result<Result<Box<dyn Archive>, Stream>> {
+    loop {
+        let mut head = Vec::new();
+        (&mut stream).take(HEAD_BYTES).read_to_end(&mut head)?;
+        let whole = Box::new(Cursor::new(head.clone()).chain(stream));
+        let plain = match compression::decompressed(&head, whole, budget)? {
+            Ok(content) => {
+                stream = content;
+                deeper(depth)?;
+                continue;
+            }
+            Err(plain) => plain,
+        };
+        return match archive::archive(&head, plain, budget)? {
+            Ok(archive) => deeper(depth).map(|()| Ok(archive)),
+            Err(plain) => encoding::plain(&head, plain).map(Err),
+        };
+    }
+}
+
+fn deeper(depth: &mut usize) -> io::Result<()> {
+    *depth += 1;
+    if *depth <= DEEPEST {
+        return Ok(());
+    }
+    Err(compression::refused(format!("it is packed more than {DEEPEST} times, one into the other; unpack it first")))
+}
+
+fn locked(archive: &Mutex<Box<dyn Archive>>) -> std::sync::MutexGuard<'_, Box<dyn Archive>> {
+    archive.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the file managers and archivers of macOS add.
+fn is_hidden(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with('.') && part != "." && part != "..") || name.starts_with("__MACOSX/")
+}
+
+/// The content of the file at which an archive stands.
+struct Member(Arc<Mutex<Box<dyn Archive>>>);
+
+impl Read for Member {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        locked(&self.0).read(into)
+    }
+}
