@@ -224,6 +224,15 @@ def test_a_plugin_reads_the_claims_of_its_tool(install: Install) -> None:
         formats.read(["pour"], "much")
 
 
+def test_what_a_plugin_claims_is_imported(install: Install, tmp_path: Path) -> None:
+    install("pour-c", "claims", "pour", PARSER.replace("return False", "return text.isdigit()"))
+    results = tmp_path / "results.txt"
+    results.write_text("4096")
+    store = importer.take_in([results], tmp_path / "run")
+    (record,) = store.records()
+    assert (store.suite().studies[0].driver, record.metrics) == ("pour", {"write.bytes": 4096.0})
+
+
 IMPORTED = """
 from ioassay.formats.result_entry import Entry
 

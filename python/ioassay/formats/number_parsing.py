@@ -122,6 +122,8 @@ def unread(text: str, read: Collection[str]) -> list[str]:
 
     Empty where nothing was marked. What repeats numbers of lines that were read is none.
     """
+    if not read:
+        return []
     known = {number for line in read for number in _PRINTED.findall(line)}
     found: dict[str, None] = {}
     heading, begun = "", False
@@ -133,7 +135,7 @@ def unread(text: str, read: Collection[str]) -> list[str]:
         elif line not in read and not known.issuperset(numbers):
             words = None if line[0].isdigit() and heading else _WORDS.search(line[:_LONGEST_LINE])
             found[words[0][:_LONGEST_NAME].rstrip(" (") if words else heading] = None
-    return [name for name in found if name] if read else []
+    return [name for name in found if name]
 
 
 def line_end(text: str, start: int) -> int:

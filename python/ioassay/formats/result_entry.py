@@ -49,7 +49,7 @@ class Entry:
     """Of its file, which its reader need not say; the driver of the run's study, which has metrics of that name's
     plugin where there is one."""
     responses: Sequence[str] | None = None
-    """Metrics to answer, in addition to rates and latencies of reads, writes and trims; None: all that it has."""
+    """Metrics to answer, in addition to rates and latencies of reads, writes and trims; None: all but amounts."""
     is_sum: bool = False
     """It is other entries together, and no condition that could be chosen over these."""
 

@@ -400,10 +400,10 @@ def _entry(part: str) -> Entry:
         rates = {
             "event.rate": other.value("operations") or other.value("events") or (events / total_s if total_s else None),
             "memory.bw": other.value("moved"),
-            "transaction.ops": other.value("transactions"),
-            "transaction.ops_rate": other.value("transaction_rate"),
-            "query.ops": other.value("queries"),
-            "query.ops_rate": other.value("query_rate"),
+            "transactions.ops": other.value("transactions"),
+            "transactions.ops_rate": other.value("transaction_rate"),
+            "queries.ops": other.value("queries"),
+            "queries.ops_rate": other.value("query_rate"),
         }
         metrics = {name: rate for name, rate in rates.items() if rate is not None}
         if errors := other.whole("ignored"):

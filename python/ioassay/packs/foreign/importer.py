@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import drivers
+from ioassay import drivers, metrics
 from ioassay.api.run_results import Run
 from ioassay.containers import Member, unpacked
 from ioassay.errors import InputError
@@ -213,11 +213,16 @@ def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
     return [{key: str(level) if key in as_text else level for key, level in point.items()} for point in points]
 
 
+def _answered(entry: Entry) -> list[str]:
+    """All but amounts of work, of which none is better."""
+    return [name for name in entry.metrics if not metrics.known(name) or metrics.metric(name).better != "none"]
+
+
 def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], title: str) -> Study:
     factors = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
     directions = [name for name in DIRECTIONS if any(f"{name}.ios" in e.metrics for e in entries)]
     wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
-    wanted += [name for one in entries for name in (one.metrics if one.responses is None else one.responses)]
+    wanted += [name for one in entries for name in (_answered(one) if one.responses is None else one.responses)]
     figures: list[dict[str, Any]] = []
     colour = {"color": next(iter(factors))} if factors else {}
     for way in directions:
