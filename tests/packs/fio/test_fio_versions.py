@@ -1,6 +1,6 @@
 """Outputs of fio 1.59 to 3.42, read here a second time by plain patterns and positions of fields.
 
-The job files of the captures are in `golden/fio/jobs`. Nothing of the package computes what is expected.
+The job files of the captures are in `golden/fio/3.42/jobs`. Nothing of the package computes what is expected.
 """
 
 from __future__ import annotations

@@ -14,7 +14,17 @@ from collections.abc import Mapping, Sequence
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
-from ioassay.packs.fio.claims.fio_results import CPU, TOTAL, CpuUse, Direction, Job, Latency, Results, error_number
+from ioassay.packs.fio.claims.fio_results import (
+    CPU,
+    TOTAL,
+    CpuUse,
+    Direction,
+    Job,
+    Latency,
+    Results,
+    error_number,
+    rate_misfits,
+)
 
 _HEAD = 5
 _DIRECTION = 41
@@ -124,6 +134,7 @@ def _direction(name: str, fields: Sequence[str]) -> Direction:
         rate_step_bytes_per_s=float(_KIB),
         operations_per_s=float(iops),
         operations_per_s_step=1.0,
+        misfits=rate_misfits("bandwidth", volume_kib, runtime_s, rate_kib_s, 1.0, 0.0, 1.0),  # 2.0 had KB of 1000
     )
 
 
