@@ -41,9 +41,9 @@ _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
 _RESULT = re.compile(
-    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|2;[^;\r\n]{0,256};(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
+    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|(?:2|3;2[.]0[.0-9]{0,6});[^;\r\n]{0,256};(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
 )
-"""With group_reporting 3.33 may add a line of no job in no group."""
+"""With group_reporting 3.33 may add a line of no job in no group. 2.0 wrote its version without `fio-`."""
 
 
 def looks_like(text: str) -> bool:
