@@ -14,7 +14,17 @@ from collections.abc import Mapping, Sequence
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
-from ioassay.packs.fio.claims.fio_results import CPU, TOTAL, CpuUse, Direction, Job, Latency, Results, error_number
+from ioassay.packs.fio.claims.fio_results import (
+    CPU,
+    TOTAL,
+    CpuUse,
+    Direction,
+    Job,
+    Latency,
+    Results,
+    error_number,
+    rate_misfits,
+)
 
 _HEAD = 5
 _DIRECTION = 41
@@ -31,9 +41,9 @@ _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
 _RESULT = re.compile(
-    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|2;[^;\r\n]{0,256};(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
+    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|(?:2|3;2[.]0[.0-9]{0,6});[^;\r\n]{0,256};(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
 )
-"""With group_reporting 3.33 may add a line of no job in no group."""
+"""With group_reporting 3.33 may add a line of no job in no group. 2.0 wrote its version without `fio-`."""
 
 
 def looks_like(text: str) -> bool:
@@ -124,6 +134,7 @@ def _direction(name: str, fields: Sequence[str]) -> Direction:
         rate_step_bytes_per_s=float(_KIB),
         operations_per_s=float(iops),
         operations_per_s_step=1.0,
+        misfits=rate_misfits("bandwidth", volume_kib, runtime_s, rate_kib_s, 1.0, 0.0, 1.0),  # 2.0 had KB of 1000
     )
 
 

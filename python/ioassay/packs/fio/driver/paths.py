@@ -145,15 +145,15 @@ def _default_names(job: Section, folder: Path) -> Iterator[str]:
         loads_its_name = False
     pattern = job.options.get("filename_format") or _DEFAULT_FORMAT
     for clone in range(job.numjobs):
+        pieces = _around_number(pattern, job.name, clone)
         for number in range(files):
-            name = job.name if loads_its_name else _name_of(pattern, job.name, clone, number)
+            name = job.name if loads_its_name else str(number).join(pieces)
             yield f"{folders[clone % len(folders)]}/{name}" if folders else name
 
 
-def _name_of(pattern: str, job_name: str, clone: int, number: int) -> str:
-    name = re.sub(r"(?i)\$jobname", lambda _: job_name, pattern)
-    name = re.sub(r"(?i)\$jobnum", str(clone), name)
-    return re.sub(r"(?i)\$clientuid", "", re.sub(r"(?i)\$filenum", str(number), name))
+def _around_number(pattern: str, job_name: str, clone: int) -> list[str]:
+    name = re.sub(r"(?i)\$jobnum", str(clone), re.sub(r"(?i)\$jobname", lambda _: job_name, pattern))
+    return [re.sub(r"(?i)\$clientuid", "", piece) for piece in re.split(r"(?i)\$filenum", name)]
 
 
 def _tree(text: str, folder: Path) -> Iterator[str]:
