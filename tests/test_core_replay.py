@@ -19,6 +19,8 @@ import pytest
 from ioassay import _core
 from ioassay._core import CoreError
 
+from .conftest import loop_on
+
 BLOCK = 4096
 BUFFERED = {"direct": False, "buffer_bytes": 4 << 20}
 ENDLESS = """
@@ -77,7 +79,7 @@ def test_a_pipe_is_read_once_and_a_bad_line_ends_the_replay_before_it_begins(tar
     os.write(writing, text.encode())
     os.close(writing)
     with pytest.raises(CoreError, match=r"/dev/fd/\d+: line 5: "):
-        _core.replay({"path": f"/dev/fd/{reading}"}, {"path": str(target), **BUFFERED})
+        _core.replay({"path": f"/dev/fd/{reading}", "format": "iolog3"}, {"path": str(target), **BUFFERED})
     os.close(reading)
 
 
@@ -129,3 +131,21 @@ def test_a_target_that_is_absent_is_an_error_of_the_system_and_is_not_made(tmp_p
         _core.replay({"path": str(iolog(tmp_path, f"0 file write 0 {BLOCK}"))}, {"path": str(absent)})
     assert (raised.value.errno, raised.value.filename) == (errno.ENOENT, str(absent))
     assert not absent.exists()
+
+
+@pytest.mark.root
+def test_a_trim_on_a_device_discards_and_a_device_in_use_is_not_written(tmp_path: Path) -> None:
+    backing = tmp_path / "backing"
+    backing.write_bytes(bytes([1]) * 16 * BLOCK)
+    trace = iolog(tmp_path, f"0 file trim {3 * BLOCK} {2 * BLOCK}", f"9 file write {8 * BLOCK} {BLOCK}")
+    with loop_on(backing) as device:
+        setup = {"path": str(device), "buffer_bytes": 4 << 20}
+        holder = os.open(device, os.O_RDONLY | os.O_EXCL)
+        with pytest.raises(OSError, match="it is mounted, or part of something that is"):
+            _core.replay({"path": str(trace)}, setup)
+        os.close(holder)
+        done = _core.replay({"path": str(trace)}, setup)
+    assert (done["trim"]["ios"], done["write"]["ios"], done["failures"]) == (1, 1, [])
+    content = backing.read_bytes()
+    zeros = [at for at in range(16) if not any(content[at * BLOCK : (at + 1) * BLOCK])]
+    assert (zeros, content.count(1) >= 13 * BLOCK) == ([3, 4], True)

@@ -328,9 +328,10 @@ def replay(
     target offer), census (None without a survey). A distribution has bins (of `fio_bin_ns`: count), mean_ns, min_ns,
     max_ns and stddev_ns.
 
-    on_progress gets issued, completed, bytes, errors, late and trace_ns about every 100 ms; what it raises ends the
-    replay, and is raised. CoreError names a request that the target cannot take, OSError a target that cannot be
-    opened; once requests were issued, both are a reason. Other threads of Python run meanwhile.
+    on_progress gets issued, completed, bytes, errors, late and trace_ns about every 100 ms; an Exception of it ends
+    the replay and is raised, any other is taken for that of a signal. CoreError names a request that the target cannot
+    take, OSError a target that cannot be opened; once requests were issued, both are a reason. Other threads of Python
+    run meanwhile.
     """
 
 def simulate(source: dict[str, Any], setup: dict[str, Any], threads: int = 1) -> dict[str, Any]:

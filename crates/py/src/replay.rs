@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use ioassay_replay as engine;
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyException, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -51,6 +51,11 @@ pub fn replay<'py>(
                 break;
             }
             heard = on_progress.map_or(Ok(()), |listener| listener.call1((shown(py, progress)?,)).map(drop));
+            // A signal that comes while the listener runs raises there: that is no error of the listener's.
+            if heard.as_ref().is_err_and(|error| !error.is_instance_of::<PyException>(py)) {
+                heard = Ok(());
+                break;
+            }
         }
         stop.store(true, Ordering::Relaxed);
         let done = py.detach(|| running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

@@ -129,7 +129,7 @@ pub fn replay(
     let (reads, writes) = (memory(None)?, memory(Some(setup.seed))?);
     let ring = Ring::new(target.file.as_ref(), setup.depth(), BATCH, setup.fixed, reads, writes)?;
     let gate = Gate::new(target.bounds, setup.buffer_bytes);
-    let supply = Supply::of(source, gate, || stop.load(Ordering::Relaxed));
+    let supply = Supply::of(source, gate, || stop.load(Ordering::Relaxed))?;
     let mut engine = Engine {
         setup,
         slots: Slots::new(setup.depth(), setup.buffer_bytes as usize),
@@ -205,10 +205,6 @@ enum Stage {
 
 impl Engine<'_> {
     fn run(&mut self) -> Result<Ended, Error> {
-        // A trace whose beginning cannot be issued fails before anything is.
-        if let (Next::Ended, Some(error)) = (self.supply.peek(), self.supply.failure.take()) {
-            return Err(error);
-        }
         if self.setup.pace == Pace::Timed {
             self.spin_ns = self.calibrated()?;
         }

@@ -26,6 +26,7 @@ const MOST_BUFFERS: u64 = 1 << 30;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub struct Setup {
     /// An existing file or block device. Without one all requests are done at once, by nothing: what remains is the
     /// overhead of the replay.

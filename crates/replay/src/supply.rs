@@ -9,7 +9,7 @@ use std::time::Duration;
 use ioassay_block::{BATCH, Request, Source};
 
 use crate::Error;
-use crate::census::{Census, Gate};
+use crate::census::Gate;
 
 /// Requests of a chunk: 160 KiB.
 const CHUNK: usize = 4 * BATCH;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 enum Parcel {
     Requests(Vec<Request>),
-    End(Census),
+    End,
     Failed(Error),
 }
 
@@ -42,20 +42,25 @@ pub struct Supply {
     ended: bool,
     /// Why the trace ended, if not by its end.
     pub failure: Option<Error>,
-    /// What the reader has seen, once it was at the end.
-    pub census: Option<Census>,
 }
 
 impl Supply {
-    /// Begins to read, and returns when as much is read as is kept, or `stopped` says so.
-    pub fn of(source: Box<dyn Source + Send>, gate: Gate, stopped: impl Fn() -> bool) -> Self {
+    /// Begins to read, and returns when as much is read as is kept, or `stopped` says so. What is wrong so early is an
+    /// error: nothing was issued yet.
+    pub fn of(source: Box<dyn Source + Send>, gate: Gate, stopped: impl Fn() -> bool) -> Result<Self, Error> {
         let (sender, parcels) = sync_channel(CHUNKS + 1);
         let (empties, used) = sync_channel(CHUNKS);
-        let (full, is_full) = sync_channel(1);
+        let (begun, beginning) = sync_channel(1);
         // Where a trace comes from a pipe, nothing ends a read that waits: the thread is left to end by itself.
-        thread::spawn(move || read(source, gate, &sender, &used, full));
-        while !stopped() && is_full.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {}
-        Self { parcels, empties, chunk: Vec::new(), at: 0, ended: false, failure: None, census: None }
+        thread::spawn(move || read(source, gate, &sender, &used, begun));
+        while !stopped() {
+            match beginning.recv_timeout(PATIENCE) {
+                Ok(error) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(Self { parcels, empties, chunk: Vec::new(), at: 0, ended: false, failure: None })
     }
 
     /// The next request, which stays the next until `advance`.
@@ -87,7 +92,7 @@ impl Supply {
                 return Next::Request(self.chunk[0]);
             }
             Err(TryRecvError::Empty) => return Next::Starved,
-            Ok(Parcel::End(census)) => self.census = Some(census),
+            Ok(Parcel::End) => {}
             Ok(Parcel::Failed(error)) => self.failure = Some(error),
             // The reader has panicked: what it said is on the terminal.
             Err(TryRecvError::Disconnected) => self.failure = Some(std::io::Error::other("reading it failed").into()),
@@ -108,9 +113,9 @@ fn read(
     mut gate: Gate,
     parcels: &SyncSender<Parcel>,
     emptied: &Receiver<Vec<Request>>,
-    full: SyncSender<()>,
+    begun: SyncSender<Error>,
 ) {
-    let mut full = Some(full);
+    let mut begun = Some(begun);
     let mut made = 0;
     let mut batch = Vec::with_capacity(BATCH);
     loop {
@@ -118,7 +123,7 @@ fn read(
             made += 1;
             Vec::with_capacity(CHUNK)
         } else {
-            full = None;
+            begun = None;
             match emptied.recv() {
                 Ok(chunk) => chunk,
                 Err(_) => return,
@@ -130,12 +135,14 @@ fn read(
         }
         let last = match done {
             Ok(true) => continue,
-            Ok(false) => Parcel::End(gate.census),
-            Err(error) => Parcel::Failed(error),
+            Ok(false) => Parcel::End,
+            Err(error) => match begun.take() {
+                None => Parcel::Failed(error),
+                // A replay that was stopped takes no more, here and below.
+                Some(begun) => return drop(begun.send(error)),
+            },
         };
-        // A replay that was stopped takes no more.
         let _ = parcels.send(last);
-        drop(full);
         return;
     }
 }
