@@ -19,6 +19,7 @@ import lzma
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -82,7 +83,7 @@ def zipped(data: bytes) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("results/deep/output.txt", data)
-        archive.writestr("results/notes.md", "# nothing of interest\n")
+        archive.writestr("results/notes", "nothing of interest\n")
     return out.getvalue()
 
 
@@ -349,6 +350,7 @@ def main() -> int:
     parser.add_argument("--tool", help="the tools whose names have this alone")
     parser.add_argument("--keep", type=Path, help="a folder for the outputs that differ")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the loop device goes
     programs = given.fio or [path for path in [shutil.which("fio")] if path]
     made = [one for one in makers(programs) if (given.tool or "") in str(one)]
     tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)

@@ -68,6 +68,7 @@ class RunStore:
         self.root = root
         self.resume_options: Sequence[str] = ()
         """What the user gave that a run does not keep, and that going on with it needs again."""
+        self._kept: dict[Path, Path] = {}
 
     @classmethod
     def create(
@@ -211,6 +212,15 @@ class RunStore:
                 shutil.rmtree(folder)
             raw.mkdir(parents=True)
         return raw
+
+    def keep(self, path: Path, raw: Path) -> None:
+        """Copy a file into a raw folder; later ones have a link to that copy: a file may hold thousands of trials."""
+        target = raw / path.name
+        with self.writing(target):
+            try:
+                target.hardlink_to(self._kept[path])
+            except (KeyError, OSError):  # the first, or the file system has no links, or no more of this file
+                self._kept[path] = Path(shutil.copy2(path, target))
 
     @contextmanager
     def writing(self, path: Path) -> Iterator[None]:

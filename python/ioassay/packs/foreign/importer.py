@@ -7,7 +7,6 @@ The files are copied into the run verbatim. Deliberately not here: reading the f
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 import time
 from collections import Counter
@@ -70,11 +69,10 @@ def _as_run(files: Sequence[Path], entries: Sequence[Entry], root: Path, title: 
         seen[repr(point)] += 1
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
     store = RunStore.create(root, suite, {"imported": [str(path) for path in files]}, trials)
-    kept: dict[Path, Path] = {}
     for trial, entry in zip(trials, entries, strict=True):
         raw = store.begin(trial.id)
         for path in entry.files:
-            _keep(path, raw / path.name, kept)
+            store.keep(path, raw)
         runtimes_s = (entry.metrics.get(f"{name}.runtime", 0.0) for name in ("read", "write", "trim"))
         identity = {name: getattr(trial, name) for name in ("id", "study", "driver", "repetition", "seed", "order")}
         record = Record(
@@ -90,19 +88,6 @@ def _as_run(files: Sequence[Path], entries: Sequence[Entry], root: Path, title: 
         )
         store.write(record, entry.buckets, entry.series)
     return store
-
-
-def _keep(path: Path, target: Path, kept: dict[Path, Path]) -> None:
-    """A copy of `path`, or a link to the one in `kept`: a file of thousands of loads is not copied for each."""
-    if path in kept:
-        try:
-            target.hardlink_to(kept[path])
-        except OSError:  # the file system has no links, or no more of this file
-            pass
-        else:
-            return
-    shutil.copy2(path, target)
-    kept[path] = target
 
 
 class UnknownFormat(InputError):
