@@ -14,6 +14,7 @@ mod error;
 pub mod info;
 pub mod make;
 pub mod mrc;
+mod names;
 pub mod prepare;
 mod request;
 mod source;
@@ -21,6 +22,7 @@ mod split_mix;
 pub mod trace;
 
 pub use error::{Error, Fault, listed};
+pub use names::Names;
 pub use request::{Kind, MOST_REQUEST_BYTES, Request};
 pub use source::{BATCH, Source};
 pub use split_mix::SplitMix64;

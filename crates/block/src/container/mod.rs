@@ -7,20 +7,21 @@
 mod archive;
 mod compression;
 mod encoding;
-mod names;
+
 mod requests;
 mod tar;
 mod zip;
 
-pub use names::Names;
 pub use requests::{LeftOut, read};
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
 use archive::Archive;
-use compression::{Budget, Input as Stream};
+use compression::{BUFFER_BYTES, Budget, Input as Stream, refused};
+use tar::Tar;
+use zip::Zip;
 
 /// How often a file may be packed, one into the other.
 const DEEPEST: usize = 4;
@@ -107,11 +108,30 @@ fn opened(mut stream: Stream, budget: &Budget, depth: &mut usize) -> io::Result<
             }
             Err(plain) => plain,
         };
-        return match archive::archive(&head, plain, budget)? {
+        return match archive(&head, plain, budget)? {
             Ok(archive) => deeper(depth).map(|()| Ok(archive)),
             Err(plain) => encoding::plain(&head, plain).map(Err),
         };
     }
+}
+
+/// What is packed in a way that is not read here, by how it begins.
+const OTHERS: [(&[u8], &str); 3] =
+    [(b"7z\xbc\xaf\x27\x1c", "7z"), (b"Rar!\x1a\x07", "RAR"), (b"\x04\x22\x4d\x18", "LZ4")];
+
+/// The archive that begins so; the stream itself if it is none.
+fn archive(head: &[u8], input: Stream, budget: &Budget) -> io::Result<Result<Box<dyn Archive>, Stream>> {
+    if let Some((_, name)) = OTHERS.iter().find(|(magic, _)| head.starts_with(magic)) {
+        return Err(refused(format!("it is packed as {name}, which is not read; unpack it first")));
+    }
+    let buffered = |input| BufReader::with_capacity(BUFFER_BYTES, input);
+    Ok(if head.get(257..262) == Some(b"ustar") {
+        Ok(Box::new(Tar::new(buffered(input))))
+    } else if [b"PK\x03\x04".as_slice(), b"PK\x05\x06"].iter().any(|magic| head.starts_with(magic)) {
+        Ok(Box::new(Zip::new(buffered(input), budget.clone())))
+    } else {
+        Err(input)
+    })
 }
 
 fn deeper(depth: &mut usize) -> io::Result<()> {
@@ -119,7 +139,7 @@ fn deeper(depth: &mut usize) -> io::Result<()> {
     if *depth <= DEEPEST {
         return Ok(());
     }
-    Err(compression::refused(format!("it is packed more than {DEEPEST} times, one into the other; unpack it first")))
+    Err(refused(format!("it is packed more than {DEEPEST} times, one into the other; unpack it first")))
 }
 
 fn locked(archive: &Mutex<Box<dyn Archive>>) -> std::sync::MutexGuard<'_, Box<dyn Archive>> {

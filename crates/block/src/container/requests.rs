@@ -10,9 +10,9 @@ use std::fmt;
 use std::io::{Cursor, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{File, Files, Input, Names};
+use super::{File, Files, Input};
 use crate::trace::{self, Format, OutOfOrder, ReadOptions, SNIFF_BYTES};
-use crate::{BATCH, Error, Request, Source};
+use crate::{BATCH, Error, Names, Request, Source};
 
 type Boxed = Box<dyn Source + Send>;
 

@@ -53,11 +53,8 @@ impl Gate {
         if request.at_ns < self.last_ns && self.in_order {
             return Err(Fault::TimeBack { at_ns: request.at_ns, last_ns: self.last_ns });
         }
-        if request.offset_bytes.checked_add(request.length_bytes).is_none() {
-            return Err(beyond(request));
-        }
-        if request.length_bytes > MOST_REQUEST_BYTES && matches!(request.kind, Kind::Read | Kind::Write) {
-            return Err(too_long(request));
+        if request.length_bytes > MOST_REQUEST_BYTES || request.end_bytes().is_none() {
+            possible(request)?;
         }
         self.last_ns = request.at_ns;
         if request.length_bytes > 0 || request.kind == Kind::Flush {
@@ -85,16 +82,18 @@ impl Gate {
     }
 }
 
+/// A range that ends within 64 bits; only a trim may be longer than what one read or write has.
 #[cold]
-fn beyond(request: &Request) -> Fault {
-    let limit = "the range must end below 2^64 bytes";
-    Fault::Overflow { column: "offset", seen: request.offset_bytes.to_string(), limit }
-}
-
-#[cold]
-fn too_long(request: &Request) -> Fault {
+fn possible(request: &Request) -> Result<(), Fault> {
+    let overflow = |column, seen: String, limit| Err(Fault::Overflow { column, seen, limit });
+    if request.end_bytes().is_none() {
+        return overflow("offset", request.offset_bytes.to_string(), "the range must end below 2^64 bytes");
+    }
+    if matches!(request.kind, Kind::Trim | Kind::Flush) || request.length_bytes <= MOST_REQUEST_BYTES {
+        return Ok(());
+    }
     let limit = "a read or write has less than 4 GiB: is the unit of lengths right? (--bad-lines N leaves out N such)";
-    Fault::Overflow { column: "length", seen: format!("{} bytes", request.length_bytes), limit }
+    overflow("length", format!("{} bytes", request.length_bytes), limit)
 }
 
 /// Reads the lines or records of a trace.

@@ -17,7 +17,7 @@ use super::format::{ALL_KINDS, Format};
 use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, joined, whole};
 use super::text::{self, LineParser};
-use crate::container::Names;
+use crate::Names;
 use crate::{Fault, Kind, Request};
 
 pub(super) const V2: Format = Format {

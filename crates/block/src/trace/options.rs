@@ -1,7 +1,7 @@
 //! How a trace is read and written where there is a choice. Every default refuses.
 
 use super::Unit;
-use crate::container::Names;
+use crate::Names;
 
 /// What to do with a request that was issued before the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

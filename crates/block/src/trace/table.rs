@@ -12,7 +12,7 @@ use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, decimal, whole};
 use super::text::{self, LineParser};
 use super::{Format, ReadOptions, Sink, WriteOptions};
-use crate::container::Names;
+use crate::Names;
 use crate::{Fault, Kind, Request, Source};
 
 /// What stands in a column, and what it is called in messages.
