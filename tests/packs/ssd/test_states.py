@@ -15,7 +15,8 @@ from ioassay import atomic_file
 from ioassay.errors import InputError, IoassayError, UsageError
 from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.simulator import Simulation
-from ioassay.simulation import options, traces
+from ioassay.simulation import traces
+from ioassay.simulation.options import MEMORY_SHARE
 
 from ...corpora import cases
 
@@ -251,7 +252,7 @@ def test_drives_that_do_not_fit_together_take_turns(monkeypatch: pytest.MonkeyPa
     assert simulator.sweep(RECIPE, []) == []
     expected = [everything(done) for done in simulator.sweep(WRITES, runs)]
     largest = simulator.check(runs[-1])["memory_bytes"]
-    monkeypatch.setattr(simulator, "available_bytes", lambda: int(largest / options.MEMORY_SHARE) + 1)
+    monkeypatch.setattr(simulator, "available_bytes", lambda: int(largest / MEMORY_SHARE) + 1)
     assert repr([everything(done) for done in simulator.sweep(WRITES, runs)]) == repr(expected)
     with pytest.raises(UsageError, match="standard input can be read once only"):
         simulator.sweep("-", runs)

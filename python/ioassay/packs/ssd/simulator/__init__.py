@@ -8,7 +8,6 @@ How the drive works: docs/simulator.md.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
