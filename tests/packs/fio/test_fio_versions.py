@@ -248,7 +248,7 @@ def test_what_fio_found_of_a_job_is_a_metric(job: dict[str, Any], metrics: dict[
 @pytest.mark.parametrize(
     ("job", "code", "says"),
     [
-        ({"zone_resets": 3, "read": {"new": 1, "short_ios": 0}}, "results-unread", "jobs.read.new, jobs.zone_resets:"),
+        ({"zone_resets": 3, "read": {"new": 1, "short_ios": 0}}, "fields-unread", "jobs.read.new, jobs.zone_resets:"),
         ({"steadystate": {"ss": "iops:1%", "attained": 0}}, "steady-state-not-attained", "iops:1%"),
         ({"read": {"bw": 4096}}, "numbers-differ", "bw (right if KB is of 1000s, not of 1024s)"),
         ({"read": {"bw_bytes": 3000000, "io_kbytes": 4000}}, "numbers-differ", "bw_bytes is 3e+06"),
