@@ -53,7 +53,7 @@ fn kept(format: &Format, requests: &[Request]) -> Vec<Request> {
 
 fn write(format: &'static Format, requests: &[Request]) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let mut sink = trace::write(format, &mut bytes, &WriteOptions::default());
+    let mut sink = trace::write(format, &mut bytes, &WriteOptions::default()).expect("a format that is written");
     sink.put(requests)?;
     sink.finish()?;
     drop(sink);
@@ -72,7 +72,7 @@ fuzz_target!(|bytes: &[u8]| {
             _ => OutOfOrder::Keep,
         },
         zero_length: if choice & 16 == 0 { ZeroLength::Refuse } else { ZeroLength::Skip },
-        blkparse_event: if choice & 32 == 0 { BlkEvent::Queued } else { BlkEvent::Completed },
+        event: if choice & 32 == 0 { BlkEvent::Queued } else { BlkEvent::Completed },
         ..ReadOptions::default()
     };
     let (seen, _) = requests(format, bytes, &options);

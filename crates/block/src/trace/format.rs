@@ -51,8 +51,15 @@ pub struct Format {
     /// Another format whose lines look alike and mean the same, which a sniffer prefers.
     pub same_as: Option<&'static str>,
     pub(super) reader: Reader,
-    pub(super) writer: Writer,
+    /// None where the format holds what no request has.
+    pub(super) writer: Option<Writer>,
     pub(super) probe: Probe,
+}
+
+impl Format {
+    pub const fn is_written(&self) -> bool {
+        self.writer.is_some()
+    }
 }
 
 pub(super) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
@@ -92,7 +99,7 @@ pub(super) const COMMAS: Format = Format {
     kinds: READ_WRITE,
     same_as: None,
     reader: |format, input, options| Ok(table::source::<b','>(format, input, options)),
-    writer: |format, output, options| table::sink::<b','>(format, output, options),
+    writer: Some(|format, output, options| table::sink::<b','>(format, output, options)),
     probe: table::probe::<b','>,
 };
 
@@ -101,7 +108,7 @@ pub(super) const SECTORS: Format = Format {
     offset_grain_bytes: SECTOR_BYTES,
     length_grain_bytes: SECTOR_BYTES,
     reader: |format, input, options| Ok(table::source::<b' '>(format, input, options)),
-    writer: |format, output, options| table::sink::<b' '>(format, output, options),
+    writer: Some(|format, output, options| table::sink::<b' '>(format, output, options)),
     probe: table::probe::<b' '>,
     ..COMMAS
 };

@@ -28,6 +28,89 @@ pub(super) fn ordered(source: Box<dyn Source + Send>, order: OutOfOrder) -> Resu
     }
 }
 
+/// Several traces as one, in the order of their times; of equal times the first trace's come first. Those without any
+/// request are passed over, unless all are. The name of each stands in its errors.
+pub fn merged(parts: Vec<(String, Box<dyn Source + Send>)>) -> impl Source + Send {
+    let parts = parts.into_iter().map(|(name, source)| Part { name, source, batch: Vec::new(), given: 0 }).collect();
+    Merged { parts, next: BinaryHeap::new(), state: State::Reading, is_begun: false, nothing: None }
+}
+
+struct Part {
+    name: String,
+    source: Box<dyn Source + Send>,
+    batch: Vec<Request>,
+    given: usize,
+}
+
+struct Merged {
+    parts: Vec<Part>,
+    /// The time of each part's next request, and the part: the heap's smallest is the next.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    state: State,
+    is_begun: bool,
+    /// What is wrong with a part without any request.
+    nothing: Option<Error>,
+}
+
+impl Merged {
+    /// Makes the part's next request one of those that may be given.
+    fn offer(&mut self, number: usize) -> Result<(), Error> {
+        let part = &mut self.parts[number];
+        if part.given == part.batch.len() {
+            part.given = 0;
+            match part.source.next_batch(&mut part.batch) {
+                Err(nothing @ (Error::Nothing { .. } | Error::Option { .. })) => {
+                    part.batch.clear();
+                    self.nothing = Some(nothing);
+                }
+                Err(Error::At { place, fault }) => {
+                    let place = format!("{}, {place}", part.name);
+                    return Err(Error::At { place, fault });
+                }
+                other => other?,
+            }
+        }
+        if let Some(request) = part.batch.get(part.given) {
+            self.next.push(Reverse((request.at_ns, number)));
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            (0..self.parts.len()).try_for_each(|number| self.offer(number))?;
+            if self.next.is_empty() {
+                return self.nothing.take().map_or(Ok(()), Err);
+            }
+        }
+        while batch.len() < BATCH {
+            let Some(Reverse((_, number))) = self.next.pop() else { break };
+            let part = &mut self.parts[number];
+            batch.push(part.batch[part.given]);
+            part.given += 1;
+            self.offer(number)?;
+        }
+        Ok(())
+    }
+}
+
+impl Source for Merged {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        batch.clear();
+        if let State::Reading = self.state {
+            if let Err(error) = self.fill(batch) {
+                self.state = State::Failed(error);
+            }
+        }
+        if batch.is_empty() {
+            if let State::Failed(error) = std::mem::replace(&mut self.state, State::Ended) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
 enum State {
     Reading,
     Failed(Error),

@@ -12,6 +12,7 @@ use ioassay_witness::record::Reader;
 use pyo3::prelude::*;
 
 use super::cache::{CacheReport, CachedTrace, FromCache, Parse, SharedReport};
+use super::processors;
 use super::progress::{Amount, Progress};
 use super::spec::{Origin, SourceSpec, TraceFile};
 use crate::errors::{Failure, exception};
@@ -36,7 +37,7 @@ pub struct Opened {
     interruption: Interruption,
 }
 
-type Interruption = Arc<Mutex<Option<PyErr>>>;
+pub(super) type Interruption = Arc<Mutex<Option<PyErr>>>;
 
 /// Opens a source of requests: reads a file's head to find its format, and, where the range is to
 /// be shrunk from an end that was not told, the whole trace once to find it.
@@ -106,6 +107,9 @@ fn open_file(
         Some(stopped) => stopped,
         None => of_trace(error, Some(&shown(path))),
     };
+    if let Some(paths) = processors::files(file) {
+        return processors::merged(paths, file, interruption, amount).map_err(failed);
+    }
     let in_cache = path
         .zip(file.cache.as_ref())
         .and_then(|(path, cache)| CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report));
@@ -137,7 +141,11 @@ fn open_file(
     Ok((trace.recorded(source, format, hashing), format))
 }
 
-fn input_of(path: Option<&Path>, interruption: &Interruption, amount: &Arc<Amount>) -> Result<Interruptible, Error> {
+pub(super) fn input_of(
+    path: Option<&Path>,
+    interruption: &Interruption,
+    amount: &Arc<Amount>,
+) -> Result<Interruptible, Error> {
     let mut total = 0;
     let input: Box<dyn Read + Send> = match path {
         Some(path) => {
@@ -253,7 +261,7 @@ impl Source for Counted {
 
 /// An input whose waiting reads end with Ctrl-C: Rust's readers go on after a signal, so Python's
 /// handler is asked here.
-struct Interruptible {
+pub(super) struct Interruptible {
     input: Box<dyn Read + Send>,
     amount: Arc<Amount>,
     interruption: Interruption,

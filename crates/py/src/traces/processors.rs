@@ -1,0 +1,68 @@
+//! The files that blktrace leaves, one for each processor, as one trace.
+//!
+//! As with blkparse, the name of any of them means all, and so does what stands before `.blktrace.` in their names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ioassay_block::{Error, Source, trace};
+
+use super::open::{Interruption, input_of};
+use super::progress::Amount;
+use super::spec::TraceFile;
+
+const FORMAT: &str = "blktrace";
+const ENDING: &str = ".blktrace.";
+
+/// The files of all processors, by their numbers; none for a trace that is one file.
+pub(super) fn files(file: &TraceFile) -> Option<Vec<PathBuf>> {
+    let path = file.path.as_deref()?;
+    let name = path.file_name()?.to_str()?;
+    let stem = match name.rsplit_once(ENDING) {
+        Some((stem, end)) if end == "*" || number(end).is_some() => stem,
+        _ if path.exists() => return None,
+        _ => name,
+    };
+    if file.format.as_deref().is_some_and(|format| format != FORMAT) {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut found: Vec<(u32, PathBuf)> = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let end = name.strip_prefix(stem)?.strip_prefix(ENDING)?;
+            Some((number(end)?, entry.path()))
+        })
+        .collect();
+    found.sort();
+    let is_whole = matches!(found.as_slice(), [] | [_]) && path.exists();
+    (!is_whole && !found.is_empty()).then(|| found.into_iter().map(|(_, path)| path).collect())
+}
+
+fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The requests of all files, by time; an error names the file.
+pub(super) fn merged(
+    paths: Vec<PathBuf>,
+    file: &TraceFile,
+    interruption: &Interruption,
+    amount: &Arc<Amount>,
+) -> Result<(Box<dyn Source + Send>, &'static str), Error> {
+    let format = trace::format(FORMAT)?;
+    let mut total = 0;
+    let mut parts = Vec::new();
+    for path in paths {
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let input = trace::decompressed(input_of(Some(&path), interruption, amount)?)?;
+        total += amount.total.load(Ordering::Relaxed);
+        parts.push((name, trace::read(format, input, &file.read)?));
+    }
+    amount.total.store(total, Ordering::Relaxed);
+    Ok((Box::new(trace::merged(parts)), format.name))
+}
