@@ -52,12 +52,17 @@ def write(name: str, path: Path, laws: dict[str, Any] = LAWS) -> None:
 
 
 def _fiolat(seen: Sequence[Seen]) -> bytes:
-    lines = (f"{at_ns // 10**6}, {7000 + reads}, {1 - reads}, {length}, {offset}, 0\n" for at_ns, reads, offset, length in seen)
+    lines = (
+        f"{at_ns // 10**6}, {7000 + reads}, {1 - reads}, {length}, {offset}, 0\n"
+        for at_ns, reads, offset, length in seen
+    )
     return "".join(lines).encode()
 
 
 def _oracle(seen: Sequence[Seen]) -> bytes:
-    return b"".join(struct.pack("<IQIq", at_ns // 10**9, offset // 512, length, -1) for at_ns, _, offset, length in seen)
+    return b"".join(
+        struct.pack("<IQIq", at_ns // 10**9, offset // 512, length, -1) for at_ns, _, offset, length in seen
+    )
 
 
 def _sentences(seen: Sequence[Seen]) -> bytes:

@@ -259,8 +259,8 @@ const FIOLAT: Format = Format {
     kinds: &[Read, Write, Trim],
     reader: |format, input, options| {
         let mut parser = TableParser::<b','>::of(format, false);
-        parser.at_completion = options.event == BlkEvent::Completed;
-        if parser.at_completion || options.out_of_order != OutOfOrder::Refuse {
+        parser.reader.at_completion = options.event == BlkEvent::Completed;
+        if parser.reader.at_completion || options.out_of_order != OutOfOrder::Refuse {
             return Ok(text::source(format, input, parser, options));
         }
         let kept = ReadOptions { out_of_order: OutOfOrder::Keep, ..options.clone() };
@@ -270,7 +270,7 @@ const FIOLAT: Format = Format {
     // Only fio's commas are followed by a blank.
     probe: |format, head| {
         let mut parser = TableParser::<b','>::of(format, true);
-        parser.at_completion = true;
+        parser.reader.at_completion = true;
         let is_like_fio = memchr::memmem::find(head, b", ").is_some();
         text::probe(format, if is_like_fio { head } else { b"" }, parser)
     },

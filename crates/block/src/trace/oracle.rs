@@ -2,9 +2,9 @@
 //!
 //! Records of 24 bytes, little-endian: time in seconds (4), id (8), size in bytes (4), when the object is requested again,
 //! as a number of requests (8; -1 or 2^63 - 1 is never). Block traces were converted with ids of bytes (those of MSR and
-//! Alibaba) or of sectors (those of CloudPhysics), and without kinds: which it is cannot be seen, so it is asked.
-//! Not kept: when an object is requested again. Volumes were added to the ids, or left out, and cannot be told apart.
-//! Layout: "How to read OracleGeneral trace" in libCacheSim's FAQ, and its `oracleGeneralBin.h`.
+//! Alibaba) or of sectors (those of `CloudPhysics`), and without kinds: which it is cannot be seen, so it is asked.
+//! Not kept: when an object is requested again. Volumes were added to the ids, or left out.
+//! Layout: "How to read `OracleGeneral` trace" in libCacheSim's FAQ, and its `oracleGeneralBin.h`.
 
 use super::decimal::Unit::Seconds;
 use super::fields::{ticks, units};
@@ -65,7 +65,7 @@ impl RecordParser for Parser {
 
     #[inline(always)]
     fn request(&mut self, record: &[u8]) -> Result<Option<Request>, Fault> {
-        let next = little::<8>(record, 16).cast_signed();
+        let next = i64::from_ne_bytes(little::<8>(record, 16).to_ne_bytes());
         if self.strict && !matches!(next, -1 | i64::MAX | 1..=MOST_REQUESTS) {
             let wanted = "the number of a later request, or -1 for none";
             return Err(Fault::field("next access", next.to_string().as_bytes(), wanted));

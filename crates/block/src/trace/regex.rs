@@ -10,9 +10,9 @@ use super::csv;
 use super::fields::Fields;
 use super::format::{ALL_KINDS, COMMAS, Format};
 use super::lines::Line;
-use super::table::{Column, TableParser};
+use super::table::{Column, ColumnReader};
 use super::text::{self, LineParser};
-use crate::{Error, Fault, Request};
+use crate::{Error, Fault, Kind, Request};
 
 pub(super) const FORMAT: Format = Format {
     name: "regex",
@@ -34,8 +34,9 @@ struct Parser {
     places: CaptureLocations,
     /// A column, and the number of its group.
     columns: Vec<(usize, Column)>,
-    /// NUL stands in no line: each group is a field of its own.
-    table: TableParser<0>,
+    reader: ColumnReader,
+    /// What requests are without a group that says it.
+    kind: Kind,
     skip_unmatched: bool,
 }
 
@@ -60,7 +61,8 @@ impl Parser {
             places: pattern.capture_locations(),
             pattern,
             columns: numbers.into_iter().zip(columns).collect(),
-            table: TableParser::new(&[], String::new(), csv::kind_without_column(&options.csv)),
+            reader: ColumnReader::default(),
+            kind: csv::kind_without_column(&options.csv),
             skip_unmatched: options.skip_unmatched,
         })
     }
@@ -72,11 +74,13 @@ impl LineParser for Parser {
             let unmatched = || Fault::form(&line, "as --pattern says (--skip-unmatched leaves such lines out)");
             return if self.skip_unmatched { Ok(None) } else { Err(unmatched()) };
         }
-        let mut request = self.table.blank();
-        for &(group, column) in &self.columns {
-            match self.places.get(group) {
+        let mut request = Request { kind: self.kind, ..Request::default() };
+        for (group, column) in &self.columns {
+            match self.places.get(*group) {
                 Some((from, to)) => {
-                    self.table.column(column, &mut Fields::new(line.within(from, to)), &mut request)?;
+                    // No line has a NUL: all of the group is one field.
+                    let mut fields = Fields::<0>::new(line.within(from, to));
+                    self.reader.read(column, &mut fields, &mut request)?;
                 }
                 // A flush has no range, and a trace may have one device.
                 None if matches!(column, Column::Offset { .. } | Column::Length { .. } | Column::Device(_)) => {}

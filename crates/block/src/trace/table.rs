@@ -153,19 +153,25 @@ pub(super) fn probe<const SEPARATOR: u8>(format: &'static Format, head: &[u8]) -
 }
 
 pub(super) struct TableParser<const SEPARATOR: u8> {
-    pub columns: Vec<Column>,
-    /// The columns, for a message.
-    pub expected: String,
+    columns: Vec<Column>,
     /// Whether further columns may follow.
     open_ended: bool,
-    /// For a sniffer.
-    strict: bool,
     /// What the first line may be, before which nothing was parsed; then empty.
     header: &'static str,
-    /// Whether times are left as they are, those of completions.
-    pub at_completion: bool,
     /// What requests are without a column that says it.
     kind: Kind,
+    pub reader: ColumnReader,
+}
+
+/// Reads single columns.
+#[derive(Default)]
+pub(super) struct ColumnReader {
+    /// The columns, for a message.
+    expected: String,
+    /// For a sniffer.
+    strict: bool,
+    /// Whether times are left as they are, those of completions.
+    pub at_completion: bool,
     host: Vec<u8>,
     devices: Vec<Vec<u8>>,
 }
@@ -173,19 +179,15 @@ pub(super) struct TableParser<const SEPARATOR: u8> {
 impl<const SEPARATOR: u8> TableParser<SEPARATOR> {
     /// A parser of columns; requests are of that kind where none says it.
     pub(super) fn new(columns: &[Column], expected: String, kind: Kind) -> Self {
-        let (columns, host, devices) = (columns.to_vec(), Vec::new(), Vec::new());
-        let (open_ended, strict, at_completion) = (false, false, false);
-        Self { columns, expected, open_ended, strict, header: "", at_completion, kind, host, devices }
+        let reader = ColumnReader { expected, ..ColumnReader::default() };
+        Self { columns: columns.to_vec(), open_ended: false, header: "", kind, reader }
     }
 
     pub(super) fn of(format: &Format, strict: bool) -> Self {
         let expected = format!("{}: {}", format.table.len(), format.columns);
-        Self {
-            open_ended: format.open_ended,
-            strict,
-            header: format.header,
-            ..Self::new(format.table, expected, Kind::Read)
-        }
+        let mut parser = Self::new(format.table, expected, Kind::Read);
+        (parser.open_ended, parser.header, parser.reader.strict) = (format.open_ended, format.header, strict);
+        parser
     }
 }
 
@@ -196,34 +198,28 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
             return Ok(None);
         }
         let mut fields = Fields::<SEPARATOR>::new(line);
-        let mut request = self.blank();
+        let mut request = Request { kind: self.kind, ..Request::default() };
         let mut is_request = true;
-        for place in 0..self.columns.len() {
-            is_request &= self.column(self.columns[place], &mut fields, &mut request)?;
+        for column in &self.columns {
+            is_request &= self.reader.read(column, &mut fields, &mut request)?;
         }
         if fields.more() && !self.open_ended {
-            return Err(fields.columns(&self.expected));
+            return Err(fields.columns(&self.reader.expected));
         }
         Ok(is_request.then_some(request))
     }
 }
 
-impl<const SEPARATOR: u8> TableParser<SEPARATOR> {
-    /// What a request is before its columns are read.
-    #[inline(always)]
-    pub(super) fn blank(&self) -> Request {
-        Request { kind: self.kind, ..Request::default() }
-    }
-
+impl ColumnReader {
     /// Reads a column; returns whether the line may still be a request.
     #[inline(always)]
-    pub(super) fn column(
+    pub(super) fn read<const SEPARATOR: u8>(
         &mut self,
-        column: Column,
+        column: &Column,
         fields: &mut Fields<'_, SEPARATOR>,
         request: &mut Request,
     ) -> Result<bool, Fault> {
-        match column {
+        match *column {
             Column::Time { name, unit, point } => {
                 let start = fields.remaining();
                 request.at_ns = fields.time(name, unit)?;
@@ -232,9 +228,8 @@ impl<const SEPARATOR: u8> TableParser<SEPARATOR> {
                 }
             }
             Column::Ticks { name, tick_ns } => request.at_ns = fields.ticks(name, tick_ns)?,
-            Column::Kind(kinds) => request.kind = kinds.read(fields)?,
             Column::KindOrNothing(_) if fields.is_empty() => return Ok(!fields.pass()),
-            Column::KindOrNothing(kinds) => request.kind = kinds.read(fields)?,
+            Column::Kind(kinds) | Column::KindOrNothing(kinds) => request.kind = kinds.read(fields)?,
             Column::Elapsed(name) => {
                 let before_ns = fields.whole(name)?;
                 request.at_ns -= if self.at_completion { 0 } else { before_ns.min(request.at_ns) };
@@ -344,7 +339,7 @@ impl Encoder for TableEncoder {
                 Column::Time { unit, .. } => decimal(out, request.at_ns, unit.digits() as u32),
                 Column::Ticks { tick_ns, .. } => whole(out, request.at_ns / tick_ns),
                 Column::Kind(kinds) | Column::KindOrNothing(kinds) => {
-                    out.extend_from_slice(kinds.word(request.kind).as_bytes())
+                    out.extend_from_slice(kinds.word(request.kind).as_bytes());
                 }
                 Column::Offset { unit_bytes, .. } => whole(out, request.offset_bytes / unit_bytes),
                 Column::Length { unit_bytes, .. } => whole(out, request.length_bytes / unit_bytes),

@@ -87,7 +87,7 @@ fn blk_record(version: u8, is_big: bool, at_ns: u64, action: u32, sector: u64, b
     let begin = [&of_4(0x6561_7400 | u32::from(version))[..], &of_4(1), &of_8(at_ns), &of_8(sector), &of_4(bytes)];
     let middle = match version {
         7 => [of_4(action), of_4(5)].concat(),
-        _ => [&of_4(5)[..], &of_8(u64::from(action) | 1 << 40)].concat(),
+        _ => [&of_4(5)[..], &of_8(u64::from(action) | (1 << 40))].concat(),
     };
     let end =
         [&of_4(8 << 20)[..], &of_4(0), &of_2(0), &of_2(more.len() as u16), if version == 7 { &[] } else { &[7; 12] }];
@@ -96,10 +96,10 @@ fn blk_record(version: u8, is_big: bool, at_ns: u64, action: u32, sector: u64, b
 
 #[test]
 fn blktrace_has_two_versions_in_either_byte_order() {
-    const QUEUED_READ: u32 = 1 << 20 | 1 << 16 | 1;
-    const QUEUED_WRITE: u32 = 1 << 20 | 1 << 17 | 0x101;
-    const QUEUED_FLUSH: u32 = 1 << 20 | 1 << 17 | 1 << 18 | 1;
-    const QUEUED_DISCARD: u32 = 1 << 20 | 1 << 17 | 1 << 29 | 1;
+    const QUEUED_READ: u32 = 0x11_0001;
+    const QUEUED_WRITE: u32 = 0x12_0101;
+    const QUEUED_FLUSH: u32 = 0x16_0001;
+    const QUEUED_DISCARD: u32 = 0x2012_0001;
     const NOTE: u32 = 1 << 26;
     for (version, is_big) in [(7, false), (7, true), (8, false), (8, true)] {
         let record = |at_ns, action, bytes, more: &[u8]| blk_record(version, is_big, at_ns, action, 3, bytes, more);
@@ -107,7 +107,7 @@ fn blktrace_has_two_versions_in_either_byte_order() {
             record(0, NOTE, 0, b"dd\0\0"),
             record(5, QUEUED_READ, 1024, b""),
             record(6, QUEUED_WRITE, 512, &[1; 8]),
-            record(7, QUEUED_FLUSH, 0, &[2; 60_000]),
+            record(7, QUEUED_FLUSH, 0, &[2; 6_000].repeat(10)),
             record(8, QUEUED_DISCARD, 512, b""),
             record(9, QUEUED_READ + 6, 1024, b""),
         ];

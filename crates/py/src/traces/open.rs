@@ -37,7 +37,7 @@ pub struct Opened {
     interruption: Interruption,
 }
 
-pub(super) type Interruption = Arc<Mutex<Option<PyErr>>>;
+type Interruption = Arc<Mutex<Option<PyErr>>>;
 
 /// Opens a source of requests: reads a file's head to find its format, and, where the range is to
 /// be shrunk from an end that was not told, the whole trace once to find it.
@@ -107,8 +107,15 @@ fn open_file(
         Some(stopped) => stopped,
         None => of_trace(error, Some(&shown(path))),
     };
-    if let Some(paths) = processors::files(file) {
-        return processors::merged(paths, file, interruption, amount).map_err(failed);
+    if let Some(paths) = processors::files(path, file.format.as_deref()) {
+        let mut total = 0;
+        let merged = processors::merged(paths, &file.read, |path| {
+            let input = input_of(Some(path), interruption, amount)?;
+            total += amount.total.load(Ordering::Relaxed);
+            Ok(input)
+        });
+        amount.total.store(total, Ordering::Relaxed);
+        return merged.map_err(failed);
     }
     let in_cache = path
         .zip(file.cache.as_ref())
@@ -141,11 +148,7 @@ fn open_file(
     Ok((trace.recorded(source, format, hashing), format))
 }
 
-pub(super) fn input_of(
-    path: Option<&Path>,
-    interruption: &Interruption,
-    amount: &Arc<Amount>,
-) -> Result<Interruptible, Error> {
+fn input_of(path: Option<&Path>, interruption: &Interruption, amount: &Arc<Amount>) -> Result<Interruptible, Error> {
     let mut total = 0;
     let input: Box<dyn Read + Send> = match path {
         Some(path) => {
@@ -261,7 +264,7 @@ impl Source for Counted {
 
 /// An input whose waiting reads end with Ctrl-C: Rust's readers go on after a signal, so Python's
 /// handler is asked here.
-pub(super) struct Interruptible {
+struct Interruptible {
     input: Box<dyn Read + Send>,
     amount: Arc<Amount>,
     interruption: Interruption,

@@ -3,29 +3,25 @@
 //! As with blkparse, the name of any of them means all, and so does what stands before `.blktrace.` in their names.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use ioassay_block::trace::ReadOptions;
 use ioassay_block::{Error, Source, trace};
-
-use super::open::{Interruption, input_of};
-use super::progress::Amount;
-use super::spec::TraceFile;
 
 const FORMAT: &str = "blktrace";
 const ENDING: &str = ".blktrace.";
 
 /// The files of all processors, by their numbers; none for a trace that is one file.
-pub(super) fn files(file: &TraceFile) -> Option<Vec<PathBuf>> {
-    let path = file.path.as_deref()?;
+pub(super) fn files(path: Option<&Path>, format: Option<&str>) -> Option<Vec<PathBuf>> {
+    let path = path?;
     let name = path.file_name()?.to_str()?;
     let stem = match name.rsplit_once(ENDING) {
         Some((stem, end)) if end == "*" || number(end).is_some() => stem,
         _ if path.exists() => return None,
         _ => name,
     };
-    if file.format.as_deref().is_some_and(|format| format != FORMAT) {
+    if format.is_some_and(|format| format != FORMAT) {
         return None;
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -48,21 +44,16 @@ fn number(digits: &str) -> Option<u32> {
 }
 
 /// The requests of all files, by time; an error names the file.
-pub(super) fn merged(
+pub(super) fn merged<R: Read + Send + 'static>(
     paths: Vec<PathBuf>,
-    file: &TraceFile,
-    interruption: &Interruption,
-    amount: &Arc<Amount>,
+    options: &ReadOptions,
+    mut open: impl FnMut(&Path) -> Result<R, Error>,
 ) -> Result<(Box<dyn Source + Send>, &'static str), Error> {
     let format = trace::format(FORMAT)?;
-    let mut total = 0;
     let mut parts = Vec::new();
     for path in paths {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let input = trace::decompressed(input_of(Some(&path), interruption, amount)?)?;
-        total += amount.total.load(Ordering::Relaxed);
-        parts.push((name, trace::read(format, input, &file.read)?));
+        parts.push((name, trace::read(format, trace::decompressed(open(&path)?)?, options)?));
     }
-    amount.total.store(total, Ordering::Relaxed);
     Ok((Box::new(trace::merged(parts)), format.name))
 }

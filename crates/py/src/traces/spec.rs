@@ -52,7 +52,8 @@ impl SourceSpec {
     pub fn is_repeatable(&self) -> bool {
         match &self.origin {
             Origin::File(file) => {
-                file.path.as_ref().is_some_and(|path| path.is_file()) || super::processors::files(file).is_some()
+                file.path.as_ref().is_some_and(|path| path.is_file())
+                    || super::processors::files(file.path.as_deref(), file.format.as_deref()).is_some()
             }
             Origin::Made(_) | Origin::Recorded { .. } => true,
         }

@@ -72,7 +72,8 @@ def source(
 
     `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
     the number of places over which to sort), `zero_length` (refuse or skip), `bad_lines` (how many may be left out),
-    `event` (of blktrace, blkparse and fiolat: queued, issued, completed) and what `csv` returns. `prepare` is what `preparation` returns.
+    `event` (of blktrace, blkparse and fiolat: queued, issued, completed) and what `csv` returns; with `pattern`, the
+    format is regex. `prepare` is what `preparation` returns.
     With `cache` a large file is parsed once: the parsed trace is kept (below `cache_folder`).
     """
     described: dict[str, Any]
