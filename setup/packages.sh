@@ -33,6 +33,7 @@ mkfs.xfs    xfsprogs     another file system
 sfdisk      fdisk        partition tables
 strace      strace       tests of watching a command with strace
 iostat      sysstat      tests of rates beside those of iostat and mpstat
+blkparse    blktrace     what the reader of its input is held to, in tests
 bpftrace    bpftrace     what it costs beside the witness, in benches
 mdadm       mdadm        signatures of RAID members
 dmsetup     dmsetup      device mapper holders

@@ -14,6 +14,10 @@ fuzz_target!(|head: &[u8]| {
         return;
     }
     for format in [Some(sniffed.format), sniffed.same].into_iter().flatten() {
+        // Their requests are counted whatever the event, and one of them asks what ids are.
+        if matches!(format.name, "blktrace" | "blkparse" | "oraclegeneral") {
+            continue;
+        }
         let input = std::io::Cursor::new(head.to_vec());
         let mut source = read(format, input, &ReadOptions::default()).expect("no options");
         let (mut batch, mut requests) = (Vec::new(), 0);

@@ -390,7 +390,7 @@ def simulation_options() -> list[tuple[str, list[dict[str, Any]]]]:
     """The options of a simulation: pairs of a group and its rows (name, kind, unit, default, range, choices, about)."""
 
 def trace_formats() -> list[dict[str, Any]]:
-    """The formats of traces: name, about, endings of file names, text or binary, columns."""
+    """The formats of traces: name, about, endings of file names, text or binary, columns, whether it is written."""
 
 def trace_info(source: dict[str, Any], page_bytes: int = 4096) -> dict[str, Any]:
     """What a source of requests is like, in one pass and memory that does not grow with it.

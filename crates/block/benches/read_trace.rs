@@ -31,7 +31,7 @@ fn requests() -> Vec<Request> {
 fn written(name: &str, requests: &[Request]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let format = trace::format(name).expect("a format");
-    let mut sink = trace::write(format, &mut bytes, &WriteOptions::default());
+    let mut sink = trace::write(format, &mut bytes, &WriteOptions::default()).expect("a format that is written");
     sink.put(requests).expect("requests that fit");
     sink.finish().expect("memory");
     drop(sink);
@@ -83,7 +83,7 @@ fn columns() {
 
 fn texts(chosen: &[String]) {
     let requests = requests();
-    let names = ["disksim", "spc", "msr", "csv", "ssdsim", "vscsi"];
+    let names = ["disksim", "spc", "msr", "csv", "ssdsim", "vscsi", "blktrace", "blkparse"];
     for name in names.into_iter().filter(|name| chosen.is_empty() || chosen.iter().any(|word| word == name)) {
         let text: &'static [u8] = written(name, &requests).leak();
         let format = trace::format(name).expect("a format");
@@ -101,11 +101,30 @@ fn texts(chosen: &[String]) {
     }
 }
 
-/// With names of formats or `columns` as arguments, these alone.
+/// Lines of csv by a pattern, tied to their ends and not.
+fn patterns() {
+    let text: &'static [u8] = written("csv", &requests()).leak();
+    let columns = r"(?P<time_ns>\d+),(?P<kind>\w+),(?P<offset>\d+),(?P<length>\d+),(?P<device>\d+)";
+    for (name, pattern) in
+        [("regex, searched", columns.to_string()), ("regex, tied by ^ and $", format!("^{columns}$"))]
+    {
+        let options = ReadOptions { pattern, skip_unmatched: true, ..ReadOptions::default() };
+        let format = trace::format("regex").expect("a format");
+        report(name, "bytes", text.len() as u64, || {
+            drain(trace::read(format, Cursor::new(black_box(text)), &options).expect("a right pattern"));
+        });
+    }
+}
+
+/// With names of formats, `regex` or `columns` as arguments, these alone.
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     texts(&chosen);
-    if chosen.is_empty() || chosen.iter().any(|word| word == "columns") {
+    let is_chosen = |name| chosen.is_empty() || chosen.iter().any(|word| word == name);
+    if is_chosen("regex") {
+        patterns();
+    }
+    if is_chosen("columns") {
         columns();
     }
 }

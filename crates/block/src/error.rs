@@ -39,7 +39,9 @@ pub enum Error {
         seen: String,
     },
     /// No format fits what a trace begins with.
-    #[error("no known trace format fits ({nearest}); say which it is with --format")]
+    #[error(
+        "no known trace format fits ({nearest}); say which it is with --format, or with --pattern what its lines are"
+    )]
     Unknown {
         /// The formats that came nearest, each with why it does not fit.
         nearest: String,

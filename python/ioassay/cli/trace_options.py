@@ -19,13 +19,15 @@ def trace_formats(text: str, given: syntax.Given) -> dict[str, str]:
 
 CSV = {
     "columns": row(str, None, "A,B,…", "Column names of a CSV trace; - skips a column."),
+    "pattern": row(str, None, "REGEX", "What lines look like: groups named as columns, (?P<time_s>…)."),
+    "skip_unmatched": row(bool, False, "--skip-unmatched", "With --pattern: skip lines that it does not match."),
     "skip_header": row(bool, False, "--skip-header", "With --columns: the first line is a header."),
-    "time_unit": row(str, None, "UNIT", "Unit of a CSV trace's times: s, ms, us or ns.", words("s", "ms", "us", "ns")),
-    "offset_unit": row(str, None, "SIZE", "Bytes per unit of a CSV trace's offsets, such as 512."),
-    "length_unit": row(str, None, "SIZE", "Bytes per unit of a CSV trace's lengths."),
+    "time_unit": row(str, None, "UNIT", "Unit of times: s, ms, us or ns.", words("s", "ms", "us", "ns")),
+    "offset_unit": row(str, None, "SIZE", "Bytes per unit of offsets (or ids of objects), such as 512."),
+    "length_unit": row(str, None, "SIZE", "Bytes per unit of lengths."),
     "kinds": row(
-        *(str, None, "CODE", "Directions of a CSV trace: words, read-is-1, write-is-1 or scsi."),
-        words("words", "read-is-1", "write-is-1", "scsi"),
+        *(str, None, "CODE", "Kinds: words, read-is-1, write-is-1, scsi or rwbs; all are reads, or writes."),
+        words("words", "read-is-1", "write-is-1", "scsi", "rwbs", "reads", "writes"),
     ),
 }
 READING = {
@@ -37,7 +39,7 @@ READING = {
     "member": row(str, None, "NAME", "Read these files of an archive or folder; * and ? match any text and character."),
     **CSV,
     "event": row(
-        *(str, None, "NAME", "Events of a blkparse trace: queued, issued or completed."),
+        *(str, None, "NAME", "Events of blktrace, blkparse and fiolat: queued, issued or completed."),
         words("queued", "issued", "completed"),
     ),
 }

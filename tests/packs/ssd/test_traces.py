@@ -87,7 +87,7 @@ def test_a_made_trace_is_what_its_recipe_says(tmp_path: Path) -> None:
     assert found["doubts"] == []
 
 
-@pytest.mark.parametrize("name", [each["name"] for each in traces.formats()])
+@pytest.mark.parametrize("name", [each["name"] for each in traces.formats() if each["written"]])
 def test_every_format_gives_back_what_was_written(name: str, tmp_path: Path) -> None:
     path = tmp_path / "trace"
     traces.make(path, to=name, **SMALL)

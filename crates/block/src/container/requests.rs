@@ -63,7 +63,7 @@ pub fn read(
     if let OutOfOrder::Sort(_) = reader.options.out_of_order {
         return merged(&inputs, reader);
     }
-    let mut files = Files::of(inputs);
+    let mut files = Files::of(inputs.clone());
     let first = match files.next_file()? {
         Some(file) if file.name.is_empty() && reader.options.member.is_none() => return reader.whole(file),
         first => first,
@@ -71,6 +71,10 @@ pub fn read(
     let mut chain = Chain { files, first, reader, current: None, last_ns: 0, over: false };
     chain.current = chain.next_part()?;
     match chain.reader.format {
+        Some(format) if format.by_processor && chain.current.is_some() => {
+            *left_out.lock().unwrap_or_else(PoisonError::into_inner) = LeftOut::default();
+            merged(&inputs, Reader { seen: Vec::new(), ..chain.reader })
+        }
         Some(format) if chain.current.is_some() => Ok((Box::new(chain), format)),
         _ => Err(chain.reader.nothing()),
     }

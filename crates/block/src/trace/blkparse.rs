@@ -12,8 +12,9 @@ use super::format::SECTORS;
 use super::format::{ALL_KINDS, Format};
 use super::lines::Line;
 use super::sink::{Encoder, EncodingSink, decimal, joined, whole};
+use super::table::{MAJORS, MINOR_BITS};
 use super::text::{self, LineParser};
-use crate::{Fault, Kind, Request};
+use crate::{Error, Fault, Kind, Request};
 
 pub(super) const FORMAT: Format = Format {
     name: "blkparse",
@@ -21,29 +22,57 @@ pub(super) const FORMAT: Format = Format {
     endings: &[".blkparse"],
     columns: "device, processor, number, seconds, process, action, RWBS, sector + sectors, name",
     kinds: ALL_KINDS,
-    reader: |format, input, options| Ok(text::source(format, input, Parser::new(options.blkparse_event), options)),
-    writer: |format, output, options| EncodingSink::boxed(format, output, options, "", BlkparseEncoder { number: 0 }),
-    probe: |format, head| text::probe(format, head, Parser::new(BlkEvent::default())),
+    reader: |format, input, options| Ok(text::source(format, input, Parser::new(Some(options.event)), options)),
+    writer: Some(|format, output, options| {
+        EncodingSink::boxed(format, output, options, "", BlkparseEncoder { number: 0 })
+    }),
+    probe: |format, head| text::probe(format, head, Parser::new(None)),
     ..SECTORS
 };
 
-const MINOR_BITS: u32 = 20;
 const MINORS: u64 = 1 << MINOR_BITS;
-const MAJORS: u64 = 1 << (32 - MINOR_BITS);
+
+/// The events that are requests, and those that occurred.
+pub(super) struct Events {
+    /// None takes all, as a sniffer does.
+    wanted: Option<BlkEvent>,
+    seen: [bool; 3],
+}
+
+impl Events {
+    pub(super) fn new(wanted: Option<BlkEvent>) -> Self {
+        Self { wanted, seen: [false; 3] }
+    }
+
+    /// Whether the event is a request.
+    #[inline(always)]
+    pub(super) fn take(&mut self, event: BlkEvent) -> bool {
+        self.seen[event as usize] = true;
+        self.wanted.is_none_or(|wanted| wanted == event)
+    }
+
+    /// What is to be said where no request was found, if other events were.
+    pub(super) fn nothing(&self) -> Option<Error> {
+        let names = ["queued", "issued", "completed"];
+        let wanted = self.wanted? as usize;
+        let others: Vec<&str> =
+            names.into_iter().zip(self.seen).filter(|(_, seen)| *seen).map(|(name, _)| name).collect();
+        (!self.seen[wanted] && !others.is_empty()).then(|| Error::Option {
+            name: "event",
+            value: format!("{}, which the trace lacks", names[wanted]),
+            wanted: format!("--event {}", others.join(" or ")),
+        })
+    }
+}
 
 struct Parser {
-    action: u8,
+    events: Events,
     summary: bool,
 }
 
 impl Parser {
-    fn new(event: BlkEvent) -> Self {
-        let action = match event {
-            BlkEvent::Queued => b'Q',
-            BlkEvent::Issued => b'D',
-            BlkEvent::Completed => b'C',
-        };
-        Self { action, summary: false }
+    fn new(event: Option<BlkEvent>) -> Self {
+        Self { events: Events::new(event), summary: false }
     }
 
     /// A line that is no event: the summary's beginning, or what is said of the input.
@@ -81,16 +110,26 @@ impl LineParser for Parser {
         if !action.iter().all(u8::is_ascii_alphabetic) || action.len() > 2 {
             return Err(Fault::field("action", action, "a letter such as Q, D or C"));
         }
-        if action != [self.action] {
+        let event = match action {
+            b"Q" => BlkEvent::Queued,
+            b"D" => BlkEvent::Issued,
+            b"C" => BlkEvent::Completed,
+            _ => return Ok(None),
+        };
+        if !self.events.take(event) {
             return Ok(None);
         }
         let rwbs = fields.text("RWBS")?;
-        event(&mut fields, rwbs, at_ns, device)
+        range(&mut fields, rwbs, at_ns, device)
+    }
+
+    fn nothing(&self) -> Option<Error> {
+        self.events.nothing()
     }
 }
 
 /// The request of an event that stands for one.
-fn event(fields: &mut Spaces<'_>, rwbs: &[u8], at_ns: u64, device: u32) -> Result<Option<Request>, Fault> {
+fn range(fields: &mut Spaces<'_>, rwbs: &[u8], at_ns: u64, device: u32) -> Result<Option<Request>, Fault> {
     let kind = kind_of(rwbs)?;
     let flush = Request { at_ns, device, kind: Kind::Flush, ..Request::default() };
     let without_range = rwbs.contains(&b'F').then_some(flush);
@@ -109,7 +148,7 @@ fn event(fields: &mut Spaces<'_>, rwbs: &[u8], at_ns: u64, device: u32) -> Resul
 }
 
 /// What is done with a range; nothing for requests that move no data.
-fn kind_of(rwbs: &[u8]) -> Result<Option<Kind>, Fault> {
+pub(super) fn kind_of(rwbs: &[u8]) -> Result<Option<Kind>, Fault> {
     let operation = match rwbs {
         // A flush before, told from FUA by standing first.
         [b'F', operation, ..] | [operation, ..] => *operation,
@@ -132,7 +171,7 @@ fn device(field: &[u8]) -> Result<u32, Fault> {
         let number = digits.whole("device").ok().filter(|number| *number < below);
         number.filter(|_| !digits.more())
     };
-    let major = number(&field[..comma], MAJORS).ok_or_else(wrong)?;
+    let major = number(&field[..comma], u64::from(MAJORS)).ok_or_else(wrong)?;
     let minor = number(&field[comma + 1..], MINORS).ok_or_else(wrong)?;
     Ok((major * MINORS + minor) as u32)
 }

@@ -10,9 +10,9 @@ use super::options::{CsvColumns, KindCode};
 use super::sink::EncodingSink;
 use super::table::{Column, Kinds, Point, TableEncoder, TableParser, word};
 use super::text::{self, LineParser};
-use super::{Unit, scsi};
+use super::{Unit, blkparse, scsi};
 use crate::Kind::{Flush, Read, Trim, Write};
-use crate::{Error, Fault, Request};
+use crate::{Error, Fault, Kind, Request};
 
 pub(super) const FORMAT: Format = Format {
     name: "csv",
@@ -22,10 +22,10 @@ pub(super) const FORMAT: Format = Format {
     table: &[time(Unit::Nanoseconds), Column::Kind(&WORDS), offset(1), length(1), DEVICE],
     kinds: ALL_KINDS,
     reader: |format, input, options| Ok(text::source(format, input, Parser::new(&options.csv)?, options)),
-    writer: |format, output, options| {
+    writer: Some(|format, output, options| {
         let encoder = TableEncoder { columns: format.table, separator: b',' };
         EncodingSink::boxed(format, output, options, HEADER, encoder)
-    },
+    }),
     probe: |format, head| text::probe(format, head, Parser::of_header(CsvColumns::default())),
     ..COMMAS
 };
@@ -80,6 +80,16 @@ const WRITE_IS_ONE: Kinds = Kinds {
     otherwise: |name, field| Err(Fault::field(name, field, "0 or 1")),
 };
 
+static RWBS: Kinds = Kinds {
+    name: "kind",
+    words: &[],
+    otherwise: |name, field| match blkparse::kind_of(field)? {
+        Some(kind) => Ok(kind),
+        None if field.contains(&b'F') => Ok(Flush),
+        None => Err(Fault::field(name, field, "letters that begin with R, W, D or F")),
+    },
+};
+
 static SCSI: Kinds = Kinds { name: "kind", words: &[], otherwise: |_, field| scsi::hexadecimal(field) };
 
 struct Parser {
@@ -90,16 +100,11 @@ struct Parser {
 
 impl Parser {
     fn of_header(given: CsvColumns) -> Self {
-        Self { given, table: TableParser::new(&[], String::new()), header_to_come: true }
+        Self { given, table: TableParser::new(&[], String::new(), Read), header_to_come: true }
     }
 
     fn new(given: &CsvColumns) -> Result<Self, Error> {
-        for (name, unit) in [("unit of offsets", given.offset_unit_bytes), ("unit of lengths", given.length_unit_bytes)]
-        {
-            if unit == Some(0) {
-                return Err(Error::Option { name, value: "0".into(), wanted: "at least 1 byte".into() });
-            }
-        }
+        check_units(given)?;
         let mut parser = Self::of_header(given.clone());
         if !given.names.is_empty() {
             parser.name_columns(given.names.iter().map(String::as_bytes)).map_err(|fault| Error::Option {
@@ -124,7 +129,8 @@ impl Parser {
 
     fn name_columns<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) -> Result<(), Fault> {
         let columns = columns(names, &self.given)?;
-        self.table = TableParser::new(&columns, format!("{} as in the header", columns.len()));
+        let expected = format!("{} as in the header", columns.len());
+        self.table = TableParser::new(&columns, expected, kind_without_column(&self.given));
         Ok(())
     }
 }
@@ -135,12 +141,31 @@ impl LineParser for Parser {
         if self.header_to_come {
             return self.header(&line);
         }
-        let request = self.table.parse(line)?;
-        Ok(request.map(|request| match request.kind {
-            Flush => Request { offset_bytes: 0, length_bytes: 0, ..request },
-            _ => request,
-        }))
+        Ok(self.table.parse(line)?.map(without_range_of_flush))
     }
+}
+
+#[inline(always)]
+pub(super) fn without_range_of_flush(request: Request) -> Request {
+    match request.kind {
+        Flush => Request { offset_bytes: 0, length_bytes: 0, ..request },
+        _ => request,
+    }
+}
+
+/// An error for a unit of no byte.
+pub(super) fn check_units(given: &CsvColumns) -> Result<(), Error> {
+    for (name, unit) in [("offset-unit", given.offset_unit_bytes), ("length-unit", given.length_unit_bytes)] {
+        if unit == Some(0) {
+            return Err(Error::Option { name, value: "0".into(), wanted: "at least 1 byte".into() });
+        }
+    }
+    Ok(())
+}
+
+/// What requests are where no column says it.
+pub(super) fn kind_without_column(given: &CsvColumns) -> Kind {
+    if given.kinds == KindCode::Writes { Write } else { Read }
 }
 
 /// The column of faults that a header's names have.
@@ -151,16 +176,17 @@ const NAMES: &str = "names with a time, a kind, an offset and a length, each onc
                      time_s|ms|us|ns, kind|op, offset|lba|lbn|sector, length|size|sectors";
 
 /// The columns that are so called.
-fn columns<'a>(names: impl Iterator<Item = &'a [u8]>, given: &CsvColumns) -> Result<Vec<Column>, Fault> {
+pub(super) fn columns<'a>(names: impl Iterator<Item = &'a [u8]>, given: &CsvColumns) -> Result<Vec<Column>, Fault> {
     let mut columns = Vec::new();
     for name in names {
         let name = name.trim_ascii();
         let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
         columns.push(column(&lower, given).map_err(|wanted| Fault::field(COLUMN_NAME, name, wanted))?);
     }
+    let is_of_one_kind = matches!(given.kinds, KindCode::Reads | KindCode::Writes);
     let count = |is: fn(&Column) -> bool| columns.iter().filter(|column| is(column)).count();
     let complete = count(|column| matches!(column, Column::Time { .. })) == 1
-        && count(|column| matches!(column, Column::Kind(_))) == 1
+        && count(|column| matches!(column, Column::Kind(_))) == usize::from(!is_of_one_kind)
         && count(|column| matches!(column, Column::Offset { .. })) == 1
         && count(|column| matches!(column, Column::Length { .. })) == 1
         && count(|column| matches!(column, Column::Device(_))) <= 1;
@@ -174,6 +200,8 @@ fn column(name: &str, given: &CsvColumns) -> Result<Column, &'static str> {
             KindCode::ReadIsOne => &READ_IS_ONE,
             KindCode::WriteIsOne => &WRITE_IS_ONE,
             KindCode::Scsi => &SCSI,
+            KindCode::Rwbs => &RWBS,
+            KindCode::Reads | KindCode::Writes => return Ok(Column::Ignored),
         }),
         "offset" | "offset_bytes" => offset(given.offset_unit_bytes.unwrap_or(1)),
         "lba" | "lbn" | "sector" | "offset_sectors" | "first_sector" => {

@@ -114,13 +114,13 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     /// A whole number of steps of time, as nanoseconds.
     #[inline(always)]
     pub(super) fn ticks(&mut self, column: &'static str, tick_ns: u64) -> Result<u64, Fault> {
-        product(column, self.whole(column)?, tick_ns, TIME_LIMIT)
+        ticks(column, self.whole(column)?, tick_ns)
     }
 
     /// A whole number of units of so many bytes, as bytes.
     #[inline(always)]
     pub(super) fn bytes(&mut self, column: &'static str, unit_bytes: u64) -> Result<u64, Fault> {
-        product(column, self.whole(column)?, unit_bytes, "it must be below 2^64 bytes")
+        units(column, self.whole(column)?, unit_bytes)
     }
 
     #[inline(always)]
@@ -162,6 +162,12 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline(always)]
     pub(super) fn remaining(&self) -> &'a [u8] {
         self.line.part(self.skip_blanks(self.at), self.line.len())
+    }
+
+    /// Whether nothing stands in the next field, behind which others are.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.line.byte(self.skip_blanks(self.at)) == Some(SEPARATOR)
     }
 
     /// Whether there is another field.
@@ -350,10 +356,22 @@ pub(super) fn hexadecimal(field: &[u8]) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
+/// A number of steps of time, as nanoseconds.
+#[inline(always)]
+pub(super) fn ticks(column: &'static str, number: u64, tick_ns: u64) -> Result<u64, Fault> {
+    product(column, number, tick_ns, TIME_LIMIT)
+}
+
+/// A number of units of so many bytes, as bytes.
+#[inline(always)]
+pub(super) fn units(column: &'static str, number: u64, unit_bytes: u64) -> Result<u64, Fault> {
+    product(column, number, unit_bytes, "it must be below 2^64 bytes")
+}
+
 /// A number of sectors, as bytes.
 #[inline(always)]
 pub(super) fn sectors(column: &'static str, number: u64) -> Result<u64, Fault> {
-    product(column, number, SECTOR_BYTES, "it must be below 2^64 bytes")
+    units(column, number, SECTOR_BYTES)
 }
 
 #[cfg(test)]

@@ -50,9 +50,18 @@ pub struct Format {
     pub kinds: &'static [Kind],
     /// Another format whose lines look alike and mean the same, which a sniffer prefers.
     pub same_as: Option<&'static str>,
+    /// Whether a trace is several files, one for each processor, which are merged by time.
+    pub by_processor: bool,
     pub(super) reader: Reader,
-    pub(super) writer: Writer,
+    /// None where the format holds what no request has.
+    pub(super) writer: Option<Writer>,
     pub(super) probe: Probe,
+}
+
+impl Format {
+    pub const fn is_written(&self) -> bool {
+        self.writer.is_some()
+    }
 }
 
 pub(super) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
@@ -91,8 +100,9 @@ pub(super) const COMMAS: Format = Format {
     devices_up_to: u32::MAX,
     kinds: READ_WRITE,
     same_as: None,
+    by_processor: false,
     reader: |format, input, options| Ok(table::source::<b','>(format, input, options)),
-    writer: |format, output, options| table::sink::<b','>(format, output, options),
+    writer: Some(|format, output, options| table::sink::<b','>(format, output, options)),
     probe: table::probe::<b','>,
 };
 
@@ -101,7 +111,7 @@ pub(super) const SECTORS: Format = Format {
     offset_grain_bytes: SECTOR_BYTES,
     length_grain_bytes: SECTOR_BYTES,
     reader: |format, input, options| Ok(table::source::<b' '>(format, input, options)),
-    writer: |format, output, options| table::sink::<b' '>(format, output, options),
+    writer: Some(|format, output, options| table::sink::<b' '>(format, output, options)),
     probe: table::probe::<b' '>,
     ..COMMAS
 };

@@ -4,8 +4,9 @@
 use super::decimal::Unit::{Microseconds, Milliseconds, Seconds};
 use super::fields::{SECTOR_BYTES, hexadecimal};
 use super::format::{ALL_KINDS, COMMAS, Format, SECTORS};
-use super::table::{Column, Kinds, Point, word};
-use super::{blkparse, csv, iolog, vscsi};
+use super::gate::Head;
+use super::table::{Column, Kinds, Point, TableParser, word};
+use super::{BlkEvent, OutOfOrder, ReadOptions, blkparse, blktrace, csv, iolog, oracle, order, regex, text, vscsi};
 use crate::Fault;
 use crate::Kind::{Flush, Read, Trim, Write};
 
@@ -18,24 +19,29 @@ pub static FORMATS: &[Format] = &[
     SYSTOR,
     FIU,
     BIOSNOOP,
+    FIOLAT,
     SSDSIM,
     MQSIM,
     vscsi::FORMAT,
+    oracle::FORMAT,
+    blktrace::FORMAT,
     blkparse::FORMAT,
     iolog::V2,
     iolog::V3,
     csv::FORMAT,
+    regex::FORMAT,
 ];
 
 const FIRST_SECTOR: Column = Column::Offset { name: "first sector", unit_bytes: SECTOR_BYTES };
 const SECTOR_COUNT: Column = Column::Length { name: "sectors", unit_bytes: SECTOR_BYTES };
 const OFFSET: Column = Column::Offset { name: "offset", unit_bytes: 1 };
 const SIZE: Column = Column::Length { name: "size", unit_bytes: 1 };
-const READ_OR_WRITE: Column = Column::Kind(&Kinds {
+const READ_OR_WRITE: Column = Column::Kind(&READS_AND_WRITES);
+static READS_AND_WRITES: Kinds = Kinds {
     name: "type",
     words: &[word("R", Read), word("W", Write)],
     otherwise: |name, field| Err(Fault::field(name, field, "R or W")),
-});
+};
 
 /// The Storage Performance Council's traces (SPC Trace File Format Specification, revision 1.0.1). Further columns may
 /// follow.
@@ -158,8 +164,8 @@ const TENCENT: Format = Format {
     ..COMMAS
 };
 
-/// Traces of a virtual desktop infrastructure (SYSTOR 2017), in the SNIA's repository. The response time, in seconds, may
-/// be missing and is not kept.
+/// Traces of a virtual desktop infrastructure (SYSTOR 2017), in the SNIA's repository. The response time, in seconds, is
+/// not kept. Neither are lines without a type: no response was seen, and their README says to ignore them.
 const SYSTOR: Format = Format {
     name: "systor",
     about: "SYSTOR '17 traces of virtual desktops",
@@ -167,7 +173,7 @@ const SYSTOR: Format = Format {
     table: &[
         Column::Time { name: "timestamp", unit: Seconds, point: Point::Distinctive },
         Column::Ignored,
-        READ_OR_WRITE,
+        Column::KindOrNothing(&READS_AND_WRITES),
         Column::Device("LUN"),
         OFFSET,
         SIZE,
@@ -178,7 +184,7 @@ const SYSTOR: Format = Format {
 };
 
 /// Traces of Florida International University (FIU), in the SNIA's repository: with process, numbers of the device and
-/// hashes of the content, of which the minor number is kept.
+/// hashes of the content (MD5 of 4096 bytes, of 512 in the traces of homes), which are not kept.
 const FIU: Format = Format {
     name: "fiu",
     about: "FIU traces such as homes and web-vm",
@@ -190,8 +196,8 @@ const FIU: Format = Format {
         FIRST_SECTOR,
         SECTOR_COUNT,
         READ_OR_WRITE,
-        Column::Number("major number"),
-        Column::Device("minor number"),
+        Column::Major("major number"),
+        Column::Minor("minor number"),
     ],
     open_ended: true,
     ..SECTORS
@@ -229,6 +235,51 @@ const BIOSNOOP: Format = Format {
     kinds: ALL_KINDS,
     ..SECTORS
 };
+
+/// fio's log of latencies with offsets: `write_lat_log` with `log_offset=1` ("Log File Formats" of its HOWTO). An entry is
+/// written when a request completes, in that order; the time of issue is so much earlier as it took, or the last column
+/// (`log_issue_time=1`). Logs of fio before 3.19 have no priority, others without an offset the same five columns.
+const FIOLAT: Format = Format {
+    name: "fiolat",
+    about: "fio's latency logs with offsets",
+    columns: "ms, latency in ns, 0 (read), 1 (write) or 2 (trim), length and offset in bytes, priority, perhaps issue in ns",
+    table: &[
+        Column::Ticks { name: "time", tick_ns: Milliseconds.nanoseconds() },
+        Column::Elapsed("latency"),
+        Column::Kind(&Kinds {
+            name: "direction",
+            words: &[word("0", Read), word("1", Write), word("2", Trim)],
+            otherwise: |name, field| Err(Fault::field(name, field, "0 (read), 1 (write) or 2 (trim)")),
+        }),
+        Column::Length { name: "block size", unit_bytes: 1 },
+        OFFSET,
+        Column::Ignored,
+        Column::IfMore("issue time"),
+    ],
+    devices_up_to: 0,
+    kinds: &[Read, Write, Trim],
+    reader: |format, input, options| {
+        let mut parser = TableParser::<b','>::of(format, false);
+        parser.reader.at_completion = options.event == BlkEvent::Completed;
+        if parser.reader.at_completion || options.out_of_order != OutOfOrder::Refuse {
+            return Ok(text::source(format, input, parser, options));
+        }
+        let kept = ReadOptions { out_of_order: OutOfOrder::Keep, ..options.clone() };
+        order::ordered(text::source(format, input, parser, &kept), OutOfOrder::Sort(LATE_REQUESTS))
+    },
+    writer: None,
+    // Only fio's commas are followed by a blank.
+    probe: |format, head| {
+        let mut parser = TableParser::<b','>::of(format, true);
+        parser.reader.at_completion = true;
+        let is_like_fio = memchr::memmem::find(head.bytes, b", ").is_some();
+        text::probe(format, Head { bytes: if is_like_fio { head.bytes } else { b"" }, ..head }, parser)
+    },
+    ..COMMAS
+};
+
+/// How many requests may complete between a request's issue and its entry in fio's log.
+const LATE_REQUESTS: usize = 1 << 16;
 
 /// `SSDSim`'s ascii traces.
 const SSDSIM: Format = Format {

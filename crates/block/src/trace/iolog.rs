@@ -28,9 +28,9 @@ pub(super) const V2: Format = Format {
     resolution_ns: TICK_NS,
     kinds: ALL_KINDS,
     reader: |format, input, options| Ok(text::source(format, input, Parser::new(&VERSION_2, options), options)),
-    writer: |format, output, options| {
+    writer: Some(|format, output, options| {
         EncodingSink::boxed(format, output, options, "fio version 2 iolog\n", IologEncoder::new(&VERSION_2))
-    },
+    }),
     probe: |format, head| text::probe(format, head, Parser::new(&VERSION_2, &ReadOptions::default())),
     ..COMMAS
 };
@@ -40,9 +40,9 @@ pub(super) const V3: Format = Format {
     about: "fio's iologs, version 3",
     columns: "microseconds, file, action, offset and length in bytes",
     reader: |format, input, options| Ok(text::source(format, input, Parser::new(&VERSION_3, options), options)),
-    writer: |format, output, options| {
+    writer: Some(|format, output, options| {
         EncodingSink::boxed(format, output, options, "fio version 3 iolog\n", IologEncoder::new(&VERSION_3))
-    },
+    }),
     probe: |format, head| text::probe(format, head, Parser::new(&VERSION_3, &ReadOptions::default())),
     ..V2
 };

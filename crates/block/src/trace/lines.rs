@@ -137,6 +137,12 @@ impl<'a> Line<'a> {
         Self { text, length: text.len() }
     }
 
+    /// A part of the line as a line of its own.
+    #[inline(always)]
+    pub(super) fn within(self, from: usize, to: usize) -> Self {
+        Self { text: &self.text[from..], length: to - from }
+    }
+
     /// The line without white space at its ends; a carriage return is some.
     #[inline(always)]
     pub(super) fn trimmed(mut self) -> Self {

@@ -6,6 +6,7 @@
 //! the columns mean and what each format cannot hold: `docs/traces.md`.
 
 mod blkparse;
+mod blktrace;
 pub mod columns;
 mod csv;
 mod decimal;
@@ -16,7 +17,10 @@ mod gate;
 mod iolog;
 mod lines;
 mod options;
+mod oracle;
 mod order;
+mod records;
+mod regex;
 mod scsi;
 mod sink;
 mod sniff;
@@ -52,6 +56,15 @@ pub fn read<R: Read + Send + 'static>(
 }
 
 /// Writes a trace. [`Sink::finish`] must be called at the end.
-pub fn write<'a>(format: &'static Format, output: impl Write + 'a, options: &WriteOptions) -> Box<dyn Sink + 'a> {
-    (format.writer)(format, Box::new(output), options)
+pub fn write<'a>(
+    format: &'static Format,
+    output: impl Write + 'a,
+    options: &WriteOptions,
+) -> Result<Box<dyn Sink + 'a>, Error> {
+    let writer = format.writer.ok_or_else(|| Error::Option {
+        name: "format",
+        value: format!("{}, which is only read", format.name),
+        wanted: FORMATS.iter().filter(|each| each.is_written()).map(|each| each.name).collect::<Vec<_>>().join(", "),
+    })?;
+    Ok(writer(format, Box::new(output), options))
 }

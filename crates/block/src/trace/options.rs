@@ -33,8 +33,12 @@ pub struct ReadOptions {
     pub bad_lines: u64,
     /// What the columns of a `csv` trace are, as far as its header does not say.
     pub csv: CsvColumns,
-    /// Which events of a `blkparse` trace are requests.
-    pub blkparse_event: BlkEvent,
+    /// Which events of a trace of Linux' block layer are requests, and whether the times of a log are those of issue.
+    pub event: BlkEvent,
+    /// What a line looks like, as a regular expression with the names of columns.
+    pub pattern: String,
+    /// Lines that the pattern does not match are passed over.
+    pub skip_unmatched: bool,
     /// Which files of an archive or folder are read: those whose name matches, with `*` and `?`.
     pub member: Option<String>,
     /// Of what has no number but a name, in all files of the trace.
@@ -65,6 +69,12 @@ pub enum KindCode {
     WriteIsOne,
     /// The SCSI command's number, hexadecimal.
     Scsi,
+    /// Letters of Linux' block layer, such as `WS` and `FF`.
+    Rwbs,
+    /// Nothing says it; all are reads.
+    Reads,
+    /// Nothing says it; all are writes.
+    Writes,
 }
 
 /// The columns of a CSV trace. Empty, everything is taken from the header.

@@ -9,8 +9,8 @@ use super::{FORMATS, Form, Format, ReadOptions};
 use crate::error::excerpt;
 use crate::{Error, Fault};
 
-/// How files of blktrace begin, on machines of either byte order: its magic number and version.
-const BLKTRACE: [&[u8]; 2] = [b"\x07tae", b"eat\x07"];
+/// The header of bpftrace's biosnoop.bt, whose output is no trace.
+const BIOSNOOP_BT: [&[u8]; 5] = [b"TIME(ms)", b"DISK", b"COMM", b"PID", b"LAT(ms)"];
 
 /// How many formats an error explains.
 const NEAREST: usize = 3;
@@ -94,8 +94,9 @@ fn ambiguous(fitting: &[Fit]) -> Error {
 
 /// Explains the formats that got furthest; where none got anywhere, shows what it was.
 fn unknown(head: &[u8], mut others: Vec<(&'static Format, Misfit)>) -> Error {
-    if BLKTRACE.iter().any(|magic| head.starts_with(magic)) {
-        let nearest = "it is binary output of blktrace, of which blkparse makes a text".into();
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
+    if line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).eq(BIOSNOOP_BT) {
+        let nearest = "bpftrace's biosnoop.bt prints no addresses; bcc's biosnoop does".into();
         return Error::Unknown { nearest, began: true };
     }
     others.sort_by_key(|(_, (requests, _))| std::cmp::Reverse(*requests));
@@ -109,8 +110,7 @@ fn unknown(head: &[u8], mut others: Vec<(&'static Format, Misfit)>) -> Error {
         let nearest = nearest.join("; ");
         return Error::Unknown { nearest, began: true };
     }
-    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-    let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).filter(|name| *name != "regex").collect();
     let beginning = excerpt(line.trim_ascii());
     Error::Unknown { nearest: format!("none of {} begins with `{beginning}`", names.join(", ")), began: false }
 }

@@ -15,6 +15,10 @@ use super::{Format, ReadOptions, Sink, WriteOptions};
 use crate::Names;
 use crate::{Fault, Kind, Request, Source};
 
+/// Bits of a minor device number in Linux' `dev_t` (`MINORBITS`), and how many major numbers there are.
+pub(super) const MINOR_BITS: u32 = 20;
+pub(super) const MAJORS: u32 = 1 << (32 - MINOR_BITS);
+
 /// What stands in a column, and what it is called in messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Column {
@@ -30,6 +34,12 @@ pub(super) enum Column {
         tick_ns: u64,
     },
     Kind(&'static Kinds),
+    /// As [`Kind`](Self::Kind); a line where it is empty holds no request.
+    KindOrNothing(&'static Kinds),
+    /// Nanoseconds that passed before the time: the request began so much earlier, though not before 0.
+    Elapsed(&'static str),
+    /// The time in nanoseconds, where the line has the column: it takes the place of the one before.
+    IfMore(&'static str),
     /// The beginning of the range, in units of so many bytes.
     Offset {
         name: &'static str,
@@ -41,6 +51,9 @@ pub(super) enum Column {
         unit_bytes: u64,
     },
     Device(&'static str),
+    /// The major number of a device, and behind it the minor one; together they are as Linux' `dev_t` is.
+    Major(&'static str),
+    Minor(&'static str),
     /// The name of a device; devices have numbers in the order in which they come.
     DeviceName,
     /// The name of a host, the same in all lines; it is not kept.
@@ -126,7 +139,7 @@ pub(super) fn source<const SEPARATOR: u8>(
     options: &ReadOptions,
 ) -> Box<dyn Source + Send> {
     let mut parser = TableParser::<SEPARATOR>::of(format, false);
-    parser.named.names = options.names.clone();
+    parser.reader.names = options.names.clone();
     text::source(format, input, parser, options)
 }
 
@@ -143,36 +156,43 @@ pub(super) fn probe<const SEPARATOR: u8>(format: &'static Format, head: Head<'_>
 }
 
 pub(super) struct TableParser<const SEPARATOR: u8> {
-    pub columns: Vec<Column>,
-    /// The columns, for a message.
-    pub expected: String,
+    columns: Vec<Column>,
     /// Whether further columns may follow.
     open_ended: bool,
-    /// For a sniffer.
-    strict: bool,
     /// What the first line may be, before which nothing was parsed; then empty.
     header: &'static str,
-    named: Named,
+    /// What requests are without a column that says it.
+    kind: Kind,
+    pub reader: ColumnReader,
 }
 
-/// What has no number but a name.
+/// Reads single columns.
 #[derive(Default)]
-struct Named {
+pub(super) struct ColumnReader {
+    /// The columns, for a message.
+    expected: String,
+    /// For a sniffer.
+    strict: bool,
+    /// Whether times are left as they are, those of completions.
+    pub at_completion: bool,
     host: Vec<u8>,
     /// The device of the line before.
     device: (Vec<u8>, u32),
-    names: Names,
+    pub names: Names,
 }
 
 impl<const SEPARATOR: u8> TableParser<SEPARATOR> {
-    pub(super) fn new(columns: &[Column], expected: String) -> Self {
-        let columns = columns.to_vec();
-        Self { columns, expected, open_ended: false, strict: false, header: "", named: Named::default() }
+    /// A parser of columns; requests are of that kind where none says it.
+    pub(super) fn new(columns: &[Column], expected: String, kind: Kind) -> Self {
+        let reader = ColumnReader { expected, ..ColumnReader::default() };
+        Self { columns: columns.to_vec(), open_ended: false, header: "", kind, reader }
     }
 
-    fn of(format: &Format, strict: bool) -> Self {
+    pub(super) fn of(format: &Format, strict: bool) -> Self {
         let expected = format!("{}: {}", format.table.len(), format.columns);
-        Self { open_ended: format.open_ended, strict, header: format.header, ..Self::new(format.table, expected) }
+        let mut parser = Self::new(format.table, expected, Kind::Read);
+        (parser.open_ended, parser.header, parser.reader.strict) = (format.open_ended, format.header, strict);
+        parser
     }
 }
 
@@ -183,38 +203,78 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
             return Ok(None);
         }
         let mut fields = Fields::<SEPARATOR>::new(line);
-        let mut request = Request::default();
+        let mut request = Request { kind: self.kind, ..Request::default() };
+        let mut is_request = true;
         for column in &self.columns {
-            match *column {
-                Column::Time { name, unit, point } => {
-                    let start = fields.remaining();
-                    request.at_ns = fields.time(name, unit)?;
-                    if self.strict && point == Point::Distinctive {
-                        with_point(name, start, fields.remaining(), unit.digits())?;
-                    }
-                }
-                Column::Ticks { name, tick_ns } => request.at_ns = fields.ticks(name, tick_ns)?,
-                Column::Kind(kinds) => request.kind = kinds.read(&mut fields)?,
-                Column::Offset { name, unit_bytes } => request.offset_bytes = fields.bytes(name, unit_bytes)?,
-                Column::Length { name, unit_bytes } => request.length_bytes = fields.bytes(name, unit_bytes)?,
-                Column::Device(name) => request.device = fields.device(name)?,
-                Column::DeviceName => request.device = self.named.device(fields.text("device")?)?,
-                Column::Host => {
-                    let host = fields.text("host")?;
-                    if host != self.named.host {
-                        self.named.first_host(host)?;
-                    }
-                }
-                Column::Number(name) => _ = fields.whole(name)?,
-                Column::Ignored if fields.pass() => {}
-                Column::Ignored => return Err(fields.columns(&self.expected)),
-            }
+            is_request &= self.reader.read(column, &mut fields, &mut request)?;
         }
         if fields.more() && !self.open_ended {
-            return Err(fields.columns(&self.expected));
+            return Err(fields.columns(&self.reader.expected));
         }
-        Ok(Some(request))
+        Ok(is_request.then_some(request))
     }
+}
+
+impl ColumnReader {
+    /// Reads a column; returns whether the line may still be a request.
+    #[inline(always)]
+    pub(super) fn read<const SEPARATOR: u8>(
+        &mut self,
+        column: &Column,
+        fields: &mut Fields<'_, SEPARATOR>,
+        request: &mut Request,
+    ) -> Result<bool, Fault> {
+        match *column {
+            Column::Time { name, unit, point } => {
+                let start = fields.remaining();
+                request.at_ns = fields.time(name, unit)?;
+                if self.strict && point == Point::Distinctive {
+                    with_point(name, start, fields.remaining(), unit.digits())?;
+                }
+            }
+            Column::Ticks { name, tick_ns } => request.at_ns = fields.ticks(name, tick_ns)?,
+            Column::KindOrNothing(_) if fields.is_empty() => return Ok(!fields.pass()),
+            Column::Kind(kinds) | Column::KindOrNothing(kinds) => request.kind = kinds.read(fields)?,
+            Column::Elapsed(name) => {
+                let before_ns = fields.whole(name)?;
+                request.at_ns -= if self.at_completion { 0 } else { before_ns.min(request.at_ns) };
+            }
+            Column::IfMore(name) if fields.more() => {
+                let at_ns = fields.whole(name)?;
+                request.at_ns = if self.at_completion { request.at_ns } else { at_ns };
+            }
+            Column::IfMore(_) => {}
+            Column::Offset { name, unit_bytes } => request.offset_bytes = fields.bytes(name, unit_bytes)?,
+            Column::Length { name, unit_bytes } => request.length_bytes = fields.bytes(name, unit_bytes)?,
+            Column::Device(name) => request.device = fields.device(name)?,
+            Column::Major(name) => request.device = number_below(fields, name, MAJORS)? << MINOR_BITS,
+            Column::Minor(name) => request.device |= number_below(fields, name, 1 << MINOR_BITS)?,
+            Column::DeviceName => request.device = self.named_device(fields.text("device")?)?,
+            Column::Host => {
+                let host = fields.text("host")?;
+                if host != self.host {
+                    self.first_host(host)?;
+                }
+            }
+            Column::Number(name) => _ = fields.whole(name)?,
+            Column::Ignored if fields.pass() => {}
+            Column::Ignored => return Err(fields.columns(&self.expected)),
+        }
+        Ok(true)
+    }
+}
+
+/// A major or minor number of a device.
+#[inline(always)]
+fn number_below<const SEPARATOR: u8>(
+    fields: &mut Fields<'_, SEPARATOR>,
+    name: &'static str,
+    end: u32,
+) -> Result<u32, Fault> {
+    let number = fields.whole(name)?;
+    let limit = "major numbers are below 4096, minor ones below 1048576";
+    let below = u32::try_from(number).ok().filter(|number| *number < end);
+    below.ok_or_else(|| Fault::overflow(name, number.to_string().as_bytes(), limit))
 }
 
 /// What is expected of a time that may be of another unit than a format's.
@@ -243,9 +303,9 @@ fn is_header(line: &[u8], header: &str) -> bool {
 
 const MOST_DEVICES: u64 = 4096;
 
-impl Named {
+impl ColumnReader {
     /// The number of a device by its name; a new one gets the next, and a name that is a number is that number.
-    fn device(&mut self, name: &[u8]) -> Result<u32, Fault> {
+    fn named_device(&mut self, name: &[u8]) -> Result<u32, Fault> {
         if self.device.0 != name {
             let stated = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
             let number = stated.map_or_else(|| self.names.number("device", name), u64::from);
@@ -283,12 +343,16 @@ impl Encoder for TableEncoder {
                 Column::Time { unit, point: Point::Absent, .. } => whole(out, request.at_ns / unit.nanoseconds()),
                 Column::Time { unit, .. } => decimal(out, request.at_ns, unit.digits() as u32),
                 Column::Ticks { tick_ns, .. } => whole(out, request.at_ns / tick_ns),
-                Column::Kind(kinds) => out.extend_from_slice(kinds.word(request.kind).as_bytes()),
+                Column::Kind(kinds) | Column::KindOrNothing(kinds) => {
+                    out.extend_from_slice(kinds.word(request.kind).as_bytes());
+                }
                 Column::Offset { unit_bytes, .. } => whole(out, request.offset_bytes / unit_bytes),
                 Column::Length { unit_bytes, .. } => whole(out, request.length_bytes / unit_bytes),
                 Column::Device(_) | Column::DeviceName => whole(out, u64::from(request.device)),
+                Column::Major(_) => whole(out, u64::from(request.device >> MINOR_BITS)),
+                Column::Minor(_) => whole(out, u64::from(request.device % (1 << MINOR_BITS))),
                 Column::Host => out.extend_from_slice(b"host"),
-                Column::Number(_) => whole(out, 0),
+                Column::Number(_) | Column::Elapsed(_) | Column::IfMore(_) => whole(out, 0),
                 // Between blanks nothing would be no column.
                 Column::Ignored => out.extend_from_slice(if self.separator == b' ' { b"-" } else { b"" }),
             }

@@ -12,6 +12,11 @@ pub(super) trait LineParser: Send {
     /// The request of a line that is neither empty nor a comment and has no white space around it;
     /// nothing if the line is right and holds none.
     fn parse(&mut self, line: Line<'_>) -> Result<Option<Request>, Fault>;
+
+    /// What is wrong with a text none of whose lines gave a request, where the format knows.
+    fn nothing(&self) -> Option<Error> {
+        None
+    }
 }
 
 struct Text<R, P> {
@@ -43,7 +48,8 @@ impl<R: Read, P: LineParser> Fill for Text<R, P> {
             let fault = match self.lines.next()? {
                 Next::End => {
                     let seen = format!("{} lines", self.lines.taken());
-                    return self.gate.end(self.format, seen).map(|()| true);
+                    let ended = self.gate.end(self.format, seen).map(|()| true);
+                    return ended.map_err(|nothing| self.parser.nothing().unwrap_or(nothing));
                 }
                 Next::TooLong => return Err(Fault::TooLong(LONGEST_LINE_BYTES).at_line(self.lines.taken())),
                 Next::Line(line) => match request(&mut self.parser, &mut self.gate, line) {

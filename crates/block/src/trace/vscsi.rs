@@ -6,17 +6,12 @@
 //! sector (8), microseconds (8), response time (8). The version's high byte is its number; all
 //! records have the first one's. Kept are time, command, range. Written is version 1.
 
-use std::io::Read;
-
-use super::ReadOptions;
-use super::fields::{SECTOR_BYTES, sectors};
-use super::format::SECTORS;
-use super::format::{ALL_KINDS, Form, Format};
-use super::gate::{Fill, Gate, Head, Misfit, Probed, Reader, SNIFF_BYTES};
-use super::lines::Buffered;
+use super::fields::{SECTOR_BYTES, sectors, ticks};
+use super::format::{ALL_KINDS, Form, Format, SECTORS};
+use super::records::{self, RecordParser, length, little};
 use super::scsi;
 use super::sink::{Encoder, EncodingSink};
-use crate::{BATCH, Error, Fault, Request};
+use crate::{Fault, Request};
 
 pub(super) const FORMAT: Format = Format {
     name: "vscsi",
@@ -28,9 +23,9 @@ pub(super) const FORMAT: Format = Format {
     length_grain_bytes: 1,
     devices_up_to: 0,
     kinds: ALL_KINDS,
-    reader: |format, input, options| Ok(Box::new(Reader::new(Records::new(format, input, options)))),
-    writer: |format, output, options| EncodingSink::boxed(format, output, options, "", Version1 { serial: 0 }),
-    probe,
+    reader: |format, input, options| Ok(records::source(format, input, Parser { layout: None }, options)),
+    writer: Some(|format, output, options| EncodingSink::boxed(format, output, options, "", Version1 { serial: 0 })),
+    probe: |format, head| records::probe(format, head, Parser { layout: None }),
     ..SECTORS
 };
 
@@ -69,96 +64,43 @@ impl Layout {
     }
 
     fn version_of(&self, record: &[u8]) -> u16 {
-        u16::from_le_bytes(part(record, self.version))
+        little::<2>(record, self.version) as u16
     }
 
     fn request(&self, record: &[u8]) -> Result<Request, Fault> {
         if self.version_of(record) != u16::from(self.number) << 8 {
             return Err(Fault::form(record, "a record of the version of the first one"));
         }
-        let kind = scsi::kind(u32::from(u16::from_le_bytes(part(record, self.command))))?;
-        let micros = u64::from_le_bytes(part(record, self.time));
-        let at_ns = micros.checked_mul(1_000).ok_or_else(|| {
-            let limit = "times must be below 2^64 ns (584 years)";
-            Fault::overflow("timestamp", micros.to_string().as_bytes(), limit)
-        })?;
+        let kind = scsi::kind(little::<2>(record, self.command) as u32)?;
+        let at_ns = ticks("timestamp", little::<8>(record, self.time), 1_000)?;
         let mut request = Request { at_ns, kind, ..Request::default() };
         if kind != crate::Kind::Flush {
-            request.offset_bytes = sectors("first sector", u64::from_le_bytes(part(record, self.sector)))?;
-            request.length_bytes = u64::from(u32::from_le_bytes(part(record, self.length)));
+            request.offset_bytes = sectors("first sector", little::<8>(record, self.sector))?;
+            request.length_bytes = little::<4>(record, self.length);
         }
         Ok(request)
     }
 }
 
-fn part<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
-    let mut bytes = [0; N];
-    bytes.copy_from_slice(&record[at..at + N]);
-    bytes
-}
-
-struct Records<R> {
-    format: &'static Format,
-    input: Buffered<R>,
-    /// Where in the trace the next record is.
-    position: u64,
+struct Parser {
     layout: Option<Layout>,
-    gate: Gate,
 }
 
-impl<R: Read> Records<R> {
-    fn new(format: &'static Format, input: R, options: &ReadOptions) -> Self {
-        Self { format, input: Buffered::new(input), position: 0, layout: None, gate: Gate::new(options) }
-    }
+impl RecordParser for Parser {
+    const HEAD_BYTES: usize = SHORTEST;
 
-    fn layout(&mut self) -> Result<Option<Layout>, Error> {
-        if self.layout.is_none() && self.input.has(SHORTEST)? {
-            self.layout = Some(Layout::of(self.input.bytes()).map_err(|fault| fault.at_byte(0))?);
+    #[inline(always)]
+    fn bytes(&mut self, head: &[u8]) -> Result<usize, Fault> {
+        if self.layout.is_none() {
+            self.layout = Some(Layout::of(head)?);
         }
-        Ok(self.layout)
+        Ok(self.layout.map_or(SHORTEST, |layout| layout.bytes))
     }
 
-    /// The end, which must not be within a record.
-    fn end(&self, wanted: usize) -> Result<bool, Error> {
-        match self.input.bytes().len() {
-            0 => self.gate.end(self.format, format!("{} bytes", self.position)).map(|()| true),
-            seen => Err(Fault::Truncated { seen, wanted }.at_byte(self.position)),
-        }
+    #[inline(always)]
+    fn request(&mut self, record: &[u8]) -> Result<Option<Request>, Fault> {
+        self.layout.map(|layout| layout.request(record)).transpose()
     }
-}
-
-impl<R: Read> Fill for Records<R> {
-    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<bool, Error> {
-        let layout = self.layout()?;
-        let bytes = layout.map_or(SHORTEST, |layout| layout.bytes);
-        while batch.len() < BATCH {
-            let (true, Some(layout)) = (self.input.has(bytes)?, layout) else {
-                return self.end(bytes);
-            };
-            let request = layout.request(self.input.take(bytes));
-            match request.and_then(|request| Ok(self.gate.admits(&request)?.then_some(request))) {
-                Ok(request) => batch.extend(request),
-                Err(fault) if !self.gate.forgives() => return Err(fault.at_byte(self.position)),
-                Err(_) => {}
-            }
-            self.position += bytes as u64;
-        }
-        Ok(false)
-    }
-
-    fn gate(&self) -> &Gate {
-        &self.gate
-    }
-}
-
-fn probe(format: &'static Format, probed: Head<'_>) -> Result<Probed, Misfit> {
-    let head = probed.bytes;
-    let cut = head.len() >= SNIFF_BYTES && head.len() >= SHORTEST;
-    let whole = match Layout::of(if head.len() < SHORTEST { &[0; SHORTEST] } else { head }) {
-        Ok(layout) if cut => head.len() / layout.bytes * layout.bytes,
-        _ => head.len(),
-    };
-    Reader::new(Records::new(format, &head[..whole], probed.options)).probe()
 }
 
 struct Version1 {
@@ -167,12 +109,7 @@ struct Version1 {
 
 impl Encoder for Version1 {
     fn encode(&mut self, request: &Request, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Ok(length) = u32::try_from(request.length_bytes) else {
-            return Err(Fault::Inexpressible {
-                format: FORMAT.name,
-                what: format!("a length of {} bytes, only below 2^32", request.length_bytes),
-            });
-        };
+        let length = length(FORMAT.name, request)?;
         self.serial = self.serial.wrapping_add(1);
         out.extend_from_slice(&self.serial.to_le_bytes());
         out.extend_from_slice(&length.to_le_bytes());

@@ -79,6 +79,84 @@ fn vscsi_has_two_versions_of_records() {
     }
 }
 
+/// A record of blktrace: time, action with its category, first sector, bytes, and what follows it.
+fn blk_record(version: u8, is_big: bool, at_ns: u64, action: u32, sector: u64, bytes: u32, more: &[u8]) -> Vec<u8> {
+    let of_4 = |number: u32| if is_big { number.to_be_bytes() } else { number.to_le_bytes() };
+    let of_8 = |number: u64| if is_big { number.to_be_bytes() } else { number.to_le_bytes() };
+    let of_2 = |number: u16| if is_big { number.to_be_bytes() } else { number.to_le_bytes() };
+    let begin = [&of_4(0x6561_7400 | u32::from(version))[..], &of_4(1), &of_8(at_ns), &of_8(sector), &of_4(bytes)];
+    let middle = match version {
+        7 => [of_4(action), of_4(5)].concat(),
+        _ => [&of_4(5)[..], &of_8(u64::from(action) | (1 << 40))].concat(),
+    };
+    let end =
+        [&of_4(8 << 20)[..], &of_4(0), &of_2(0), &of_2(more.len() as u16), if version == 7 { &[] } else { &[7; 12] }];
+    [begin.concat(), middle, end.concat(), more.to_vec()].concat()
+}
+
+#[test]
+fn blktrace_has_two_versions_in_either_byte_order() {
+    const QUEUED_READ: u32 = 0x11_0001;
+    const QUEUED_WRITE: u32 = 0x12_0101;
+    const QUEUED_FLUSH: u32 = 0x16_0001;
+    const QUEUED_DISCARD: u32 = 0x2012_0001;
+    const NOTE: u32 = 1 << 26;
+    for (version, is_big) in [(7, false), (7, true), (8, false), (8, true)] {
+        let record = |at_ns, action, bytes, more: &[u8]| blk_record(version, is_big, at_ns, action, 3, bytes, more);
+        let records = [
+            record(0, NOTE, 0, b"dd\0\0"),
+            record(5, QUEUED_READ, 1024, b""),
+            record(6, QUEUED_WRITE, 512, &[1; 8]),
+            record(7, QUEUED_FLUSH, 0, &[2; 6_000].repeat(10)),
+            record(8, QUEUED_DISCARD, 512, b""),
+            record(9, QUEUED_READ + 6, 1024, b""),
+        ];
+        let wanted = [
+            request(5, Read, 8 << 20, 1536, 1024),
+            request(6, Write, 8 << 20, 1536, 512),
+            request(7, Flush, 8 << 20, 0, 0),
+            request(8, Trim, 8 << 20, 1536, 512),
+        ];
+        let all = records.concat();
+        let usual = ReadOptions::default();
+        assert_eq!(read_with("blktrace", &all, &usual).unwrap(), wanted);
+        assert_eq!(trace::sniff(&all, None).unwrap().format.name, "blktrace");
+        let issued = with(usual.clone(), |options| options.event = BlkEvent::Issued);
+        assert_eq!(read_with("blktrace", &all, &issued).unwrap(), [request(9, Read, 8 << 20, 1536, 1024)]);
+        // Within the head of a record, within its end that only version 8 has, and within what follows.
+        for (end, seen, of) in
+            [(records[0].len() + 47, 47, 48), (all.len() - 1, records[5].len() - 1, records[5].len())]
+        {
+            let error = read_with("blktrace", &all[..end], &usual).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("the trace ends {seen} bytes into a record of {of}")), "{error}");
+        }
+        let completed = with(usual, |options| options.event = BlkEvent::Completed);
+        let error = read_with("blktrace", &all, &completed).unwrap_err().to_string();
+        assert_eq!(error, "event is completed, which the trace lacks, expected --event queued or issued");
+    }
+    let error = fault("blktrace", &"x".repeat(48));
+    assert_eq!(error, "byte 0: `xxxx` is not a record of blktrace's version 7 or 8 (0x65617407 or 0x65617408)");
+}
+
+#[test]
+fn ids_of_objects_are_addresses_in_the_unit_that_is_given() {
+    let record = |time: u32, id: u64, size: u32, next: i64| {
+        [&time.to_le_bytes()[..], &id.to_le_bytes(), &size.to_le_bytes(), &next.to_le_bytes()].concat()
+    };
+    let records = [record(1, 8, 4096, 2), record(1, 9, 512, -1), record(3, 8, 4096, i64::MAX)].concat();
+    let mut options = ReadOptions::default();
+    options.csv.offset_unit_bytes = Some(512);
+    options.csv.kinds = KindCode::Writes;
+    let at_s = |seconds: u64, offset, length| request(seconds * 1_000_000_000, Write, 0, offset, length);
+    let wanted = [at_s(1, 4096, 4096), at_s(1, 4608, 512), at_s(3, 4096, 4096)];
+    assert_eq!(read_with("oraclegeneral", &records, &options).unwrap(), wanted);
+    assert_eq!(trace::sniff(&records, None).unwrap().format.name, "oraclegeneral");
+    for unlikely in [record(0, 8, 4096, 1), record(4, 8, 0, -1), record(4, 8, 1, -2), vec![0; 23]] {
+        let sniffed = trace::sniff(&[&records[..], &unlikely].concat(), None);
+        assert!(sniffed.is_err(), "{unlikely:?}");
+    }
+}
+
 const BLKPARSE: &str = "\
   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
   8,0    3        2     0.000001829   697  Q   W 223490 + 8 [kjournald]
@@ -105,7 +183,7 @@ fn blkparse_gives_one_event_of_each_request() {
     assert_eq!(read("blkparse", BLKPARSE), wanted);
     for (event, at_ns) in [(BlkEvent::Issued, 4000), (BlkEvent::Completed, 1_500_000_000)] {
         let options = with(ReadOptions::default(), |options| {
-            options.blkparse_event = event;
+            options.event = event;
         });
         let read = read_with("blkparse", BLKPARSE.as_bytes(), &options);
         let wanted = request(at_ns, Write, 8 << 20, 223_490 * 512, 4096);
@@ -211,9 +289,10 @@ fn an_unknown_format_is_answered_with_the_nearest() {
 
 #[test]
 fn a_trace_that_no_format_fits_is_answered_with_why() {
-    let heads: [(&[u8], _); 2] = [
+    let heads: [(&[u8], _); 3] = [
         (b"242.504709548 0 123456 8 1\n", "disksim: line 1: arrival is `242.504709548`, expected a time of whole nano"),
-        (b"\x07tae\x01\0\0\0", "binary output of blktrace, of which blkparse"),
+        (b"TIME(ms)   DISK    COMM     PID    LAT(ms)\n611 sda dd 4179 10\n", "biosnoop.bt prints no addresses"),
+        (b"\x07tae\x01\0\0\0", "none of spc, disksim,"),
     ];
     for (head, why) in heads {
         let error = trace::sniff(head, None).unwrap_err().to_string();
@@ -225,8 +304,10 @@ fn a_trace_that_no_format_fits_is_answered_with_why() {
 fn every_format_is_documented_and_named_once() {
     let text = include_str!("../../../../docs/traces.md");
     for format in trace::FORMATS {
-        let heading = format!("\n### {}\n", format.name);
-        assert!(text.contains(&heading), "docs/traces.md: {heading}");
+        let name = format!("`{}`", format.name);
+        let is_row =
+            |line: &str| line.starts_with('|') && line.split('|').nth(1).is_some_and(|cell| cell.contains(&name));
+        assert!(text.lines().any(is_row), "docs/traces.md: a row of {name}");
         assert!(std::ptr::eq(trace::format(format.name).unwrap(), format));
         assert!(!format.kinds.is_empty() && format.resolution_ns > 0);
     }

@@ -3,18 +3,22 @@
 use std::io::Cursor;
 
 use crate::{all_of, each, with};
-use ioassay_block::trace::{self, FORMATS, Format, Loss, OutOfOrder};
+use ioassay_block::trace::{self, FORMATS, Format, KindCode, Loss, OutOfOrder};
 use ioassay_block::trace::{ReadOptions, WriteOptions, ZeroLength};
 use ioassay_block::{Error, Kind, Request};
 use proptest::prelude::*;
 
 fn write(format: &'static Format, requests: &[Request], options: &WriteOptions) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let mut sink = trace::write(format, &mut bytes, options);
+    let mut sink = trace::write(format, &mut bytes, options)?;
     sink.put(requests)?;
     sink.finish()?;
     drop(sink);
     Ok(bytes)
+}
+
+fn written() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().filter(|format| format.is_written())
 }
 
 fn read(format: &'static Format, bytes: &[u8], options: &ReadOptions) -> Result<Vec<Request>, Error> {
@@ -67,7 +71,7 @@ fn some_of(format: &Format, parts: &[Parts]) -> Vec<Request> {
 proptest! {
     #[test]
     fn what_is_written_is_read_and_sniffed(parts in prop::collection::vec(parts(), 1..60)) {
-        for format in FORMATS {
+        for format in written() {
             let mut requests = some_of(format, &parts);
             if format.name.starts_with("iolog") {
                 requests = by_first_use(&requests);
@@ -92,7 +96,7 @@ proptest! {
         at: prop::sample::Index,
         with: Vec<u8>,
     ) {
-        for format in FORMATS {
+        for format in written() {
             let requests = some_of(format, &parts);
             let mut bytes = write(format, &requests, &WriteOptions::default()).unwrap();
             let at = at.index(bytes.len());
@@ -111,9 +115,13 @@ proptest! {
 fn never_panics(bytes: &[u8]) {
     let _ = trace::sniff(bytes, Some("a.csv"));
     for format in FORMATS {
-        for order in [OutOfOrder::Refuse, OutOfOrder::Sort(3), OutOfOrder::Keep] {
+        // A pattern is compiled each time, which takes as long as hundreds of such traces.
+        let orders = if format.name == "regex" { 1 } else { 3 };
+        for &order in &[OutOfOrder::Refuse, OutOfOrder::Sort(3), OutOfOrder::Keep][..orders] {
             let options = with(ReadOptions::default(), |options| {
                 (options.out_of_order, options.zero_length) = (order, ZeroLength::Skip);
+                (options.csv.offset_unit_bytes, options.csv.kinds) = (Some(512), KindCode::Reads);
+                options.pattern = r"(?P<time_s>\S+)[ ,](?P<lba>\d+)(?P<size>.*)".into();
             });
             if let Err(error) = read(format, bytes, &options) {
                 assert!(!error.to_string().is_empty());
@@ -124,7 +132,7 @@ fn never_panics(bytes: &[u8]) {
 
 #[test]
 fn a_long_trace_is_sniffed_by_its_beginning() {
-    for format in FORMATS {
+    for format in written() {
         let requests = each(20_000, |number| fitted(format, number << 30, (number << 12, 4096), 0, 0));
         let bytes = write(format, &requests, &WriteOptions::default()).unwrap();
         let again = read(format, &bytes, &ReadOptions::default());
@@ -211,7 +219,7 @@ fn vscsi_knows_no_devices_and_no_lengths_beyond_32_bits() {
 
 #[test]
 fn no_format_holds_nothing_or_what_ends_beyond_64_bits() {
-    for format in FORMATS {
+    for format in written() {
         let name = format.name;
         refuses(name, Request::default(), &LOSSY, "a request of no length");
         let end = crate::write(0, u64::MAX, 2);

@@ -135,6 +135,7 @@ pub fn trace_formats(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         of.set_item("endings", format.endings)?;
         of.set_item("text", format.form == Form::Text)?;
         of.set_item("columns", format.columns)?;
+        of.set_item("written", format.is_written())?;
         formats.append(of)?;
     }
     Ok(formats)

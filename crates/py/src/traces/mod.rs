@@ -5,6 +5,7 @@ mod cache;
 mod info;
 mod mrc;
 mod open;
+mod processors;
 mod progress;
 mod read_ahead;
 mod spec;

@@ -13,6 +13,7 @@ use ioassay_witness::record::Reader;
 use pyo3::prelude::*;
 
 use super::cache::{CacheReport, CachedTrace, FromCache, Hashing, Parse, SharedReport};
+use super::processors;
 use super::progress::{Amount, Progress};
 use super::spec::{Origin, SourceSpec, TraceFile};
 use crate::errors::{Failure, exception};
@@ -112,11 +113,13 @@ fn open_file(
         Some(stopped) => stopped,
         None => of_trace(error, Some(&shown(path))),
     };
+    // The files of several processors are one trace, of which the path names one.
+    let processors = processors::files(path, file.format.as_deref());
     let in_cache = path
-        .zip(file.cache.as_ref())
+        .zip(file.cache.as_ref().filter(|_| processors.is_none()))
         .and_then(|(path, cache)| CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report));
     let Some(trace) = in_cache else {
-        let inputs = inputs_of(path, interruption, amount, None).map_err(failed)?;
+        let inputs = inputs_of(path, processors.as_deref(), interruption, amount, None).map_err(failed)?;
         return parse(inputs, file, left_out).map_err(failed);
     };
     let mut stopped = None;
@@ -132,20 +135,21 @@ fn open_file(
         let (file, interruption) = (file.clone(), Arc::clone(interruption));
         let (of_file, left_out) = (Arc::clone(amount), Arc::clone(left_out));
         let parse_anew: Parse = Box::new(move || {
-            let inputs = inputs_of(file.path.as_deref(), &interruption, &of_file, None)?;
+            let inputs = inputs_of(file.path.as_deref(), None, &interruption, &of_file, None)?;
             parse(inputs, &file, &left_out).map(|(source, _)| source)
         });
         return Ok((Box::new(FromCache::new(trace, hit, amount, parse_anew)), format));
     }
     let hashing = Hashing::default();
-    let inputs = inputs_of(path, interruption, amount, Some(&hashing)).map_err(failed)?;
+    let inputs = inputs_of(path, None, interruption, amount, Some(&hashing)).map_err(failed)?;
     let (source, format) = parse(inputs, file, left_out).map_err(failed)?;
     Ok((trace.recorded(source, format, hashing, Arc::clone(left_out)), format))
 }
 
-/// The file, or the files of a folder in the order of their names; what is read of the file first is hashed.
+/// The file, those of several `processors`, or of a folder by their names; what is read of the file first is hashed.
 fn inputs_of(
     path: Option<&Path>,
+    processors: Option<&[PathBuf]>,
     interruption: &Interruption,
     amount: &Arc<Amount>,
     hashing: Option<&Hashing>,
@@ -153,13 +157,23 @@ fn inputs_of(
     amount.done.store(0, Ordering::Relaxed);
     amount.total.store(0, Ordering::Relaxed);
     let mut paths = Vec::new();
-    match path {
-        Some(folder) if folder.is_dir() => add_files(folder, &mut paths)?,
-        path => paths.push(path.map(Path::to_owned)),
-    }
-    paths.sort();
+    let folder = match (path, processors) {
+        (Some(path), Some(files)) => {
+            paths.extend(files.iter().cloned().map(Some));
+            path.parent()
+        }
+        (Some(folder), None) if folder.is_dir() => {
+            add_files(folder, &mut paths)?;
+            paths.sort();
+            Some(folder)
+        }
+        _ => {
+            paths.push(path.map(Path::to_owned));
+            None
+        }
+    };
     let input = |file: Option<PathBuf>| {
-        let inside = file.as_ref().zip(path).and_then(|(file, path)| file.strip_prefix(path).ok());
+        let inside = file.as_ref().zip(folder).map(|(file, folder)| file.strip_prefix(folder).unwrap_or(file));
         let name = inside.unwrap_or(Path::new("")).to_string_lossy().into_owned();
         let (interruption, amount) = (Arc::clone(interruption), Arc::clone(amount));
         let (hashing, opened) = (hashing.cloned(), AtomicBool::new(false));

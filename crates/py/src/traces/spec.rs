@@ -51,7 +51,10 @@ impl SourceSpec {
     /// Whether it gives the same requests each time: a pipe does not.
     pub fn is_repeatable(&self) -> bool {
         match &self.origin {
-            Origin::File(file) => file.path.as_ref().is_some_and(|path| path.is_file() || path.is_dir()),
+            Origin::File(file) => {
+                file.path.as_ref().is_some_and(|path| path.is_file() || path.is_dir())
+                    || super::processors::files(file.path.as_deref(), file.format.as_deref()).is_some()
+            }
             Origin::Made(_) | Origin::Recorded { .. } => true,
         }
     }
@@ -166,7 +169,9 @@ fn read_options(mut fields: Fields<'_>) -> PyResult<ReadOptions> {
     );
     set(&mut options.bad_lines, fields.whole("bad_lines")?);
     let events = [("queued", BlkEvent::Queued), ("issued", BlkEvent::Issued), ("completed", BlkEvent::Completed)];
-    set(&mut options.blkparse_event, fields.choice("event", &events)?);
+    set(&mut options.event, fields.choice("event", &events)?);
+    set(&mut options.pattern, fields.text("pattern")?);
+    set(&mut options.skip_unmatched, fields.flag("skip_unmatched")?);
     options.csv = csv_columns(&mut fields)?;
     options.member = fields.text("member")?;
     fields.finish()?;
@@ -189,6 +194,9 @@ fn csv_columns(fields: &mut Fields<'_>) -> PyResult<CsvColumns> {
         ("read-is-1", KindCode::ReadIsOne),
         ("write-is-1", KindCode::WriteIsOne),
         ("scsi", KindCode::Scsi),
+        ("rwbs", KindCode::Rwbs),
+        ("reads", KindCode::Reads),
+        ("writes", KindCode::Writes),
     ];
     set(&mut columns.kinds, fields.choice("kinds", &kinds)?);
     Ok(columns)

@@ -63,7 +63,7 @@ fn write(
         None => Box::new(io::stdout()),
     };
     let mut packed = packing.over(output).map_err(|error| failed(error.into()))?;
-    let mut sink = trace::write(format, &mut packed, options);
+    let mut sink = trace::write(format, &mut packed, options).map_err(|error| of_trace(error, None))?;
     opened.each(|batch| sink.put(batch).map_err(failed))?;
     sink.finish().map_err(failed)?;
     drop(sink);

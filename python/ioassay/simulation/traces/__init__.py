@@ -42,7 +42,7 @@ down (`path`, and optionally `own`: only the command's own requests, `device`: m
 
 
 def formats() -> list[dict[str, Any]]:
-    """The formats of traces that are read and written: name, about, endings, columns."""
+    """The formats of traces that are read, and, as far as they are, `written`: name, about, endings, columns."""
     return _core.trace_formats()
 
 
@@ -73,8 +73,8 @@ def source(
 
     `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
     the number of places over which to sort), `zero_length` (refuse or skip), `bad_lines` (how many may be left out),
-    `event` (of blkparse: queued, issued, completed), `member` (which files of an archive or folder, with * and ?) and
-    what `csv` returns. `prepare` is what `preparation` returns.
+    `event` (of blktrace, blkparse and fiolat: queued, issued, completed), `member` (files of an archive or folder, with
+    * and ?) and what `csv` returns; with `pattern`, the format is regex. `prepare` is what `preparation` returns.
     With `cache` a large file is parsed once: the parsed trace is kept (below `cache_folder`).
     """
     described: dict[str, Any]
@@ -83,6 +83,8 @@ def source(
     else:
         named = shipped().get(str(trace))
         described = {"path": str(named if named and not Path(trace).exists() else Path(trace))}
+    if read and read.get("pattern") and format is None:
+        format = "regex"
     given = {"format": format, "read": dict(read) if read else None, "prepare": dict(prepare) if prepare else None}
     described |= {name: value for name, value in given.items() if value is not None}
     if "path" in described:
@@ -318,12 +320,15 @@ def csv(
     offset_unit: str | int | None = None,
     length_unit: str | int | None = None,
     kinds: str | None = None,
+    pattern: str | None = None,
+    skip_unmatched: bool = False,
 ) -> dict[str, Any]:
-    """Options for `read`, where a CSV trace's header does not say everything.
+    """Options for `read`, where a CSV trace's header does not say everything, or no format fits.
 
     `columns`: their names in order, `-` for one of no interest; `skip_header`: the first line is one nevertheless.
     `time_unit`: s, ms, us, ns. `offset_unit` and `length_unit`: bytes of one, such as 512. `kinds`: words, read-is-1,
-    write-is-1 or scsi. Raises UsageError.
+    write-is-1, scsi, rwbs, reads or writes. `pattern`: a regular expression whose groups are named as columns are;
+    `skip_unmatched`: lines that it does not match are no error. Raises UsageError.
     """
     names = columns.split(",") if isinstance(columns, str) else columns
     given = {
@@ -333,7 +338,11 @@ def csv(
         "offset_unit_bytes": _known_size("offset-unit", offset_unit),
         "length_unit_bytes": _known_size("length-unit", length_unit),
         "kinds": kinds,
+        "pattern": pattern,
+        "skip_unmatched": skip_unmatched or None,
     }
+    if skip_unmatched and not pattern:
+        raise UsageError("skip-unmatched goes with pattern")
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -428,6 +437,7 @@ def format_of(output: str | Path, to: str | None, formats: Sequence[Mapping[str,
     compress = _COMPRESSIONS.get(ending)
     if to is not None:
         return to, compress
+    formats = [known for known in formats if known["written"]]
     plain = name.lower().removesuffix(ending) if compress else name.lower()
     fitting = [
         (len(end), known["name"])
