@@ -222,6 +222,13 @@ def test_a_pattern_that_cannot_be_is_refused(pattern: str, why: str, tmp_path: P
         traces.info(tmp_path / "lines", read={"pattern": pattern})
 
 
+def test_options_of_patterns_do_nothing_without_one() -> None:
+    with pytest.raises(UsageError, match="skip-unmatched goes with pattern"):
+        traces.csv(skip_unmatched=True)
+    with pytest.raises(UsageError, match="pattern goes with the format regex, and the format is csv"):
+        traces.source("lines", format="csv", read={"pattern": "x"})
+
+
 def test_a_pattern_that_backtracks_elsewhere_takes_a_linear_time(tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("a" * 60_000 + "\n")
     pattern = r"(?P<time_s>\d+)(?P<kind>(a+)+)b(?P<lba>\d+)(?P<size>\d+)"

@@ -141,15 +141,7 @@ impl LineParser for Parser {
         if self.header_to_come {
             return self.header(&line);
         }
-        Ok(self.table.parse(line)?.map(without_range_of_flush))
-    }
-}
-
-#[inline(always)]
-pub(super) fn without_range_of_flush(request: Request) -> Request {
-    match request.kind {
-        Flush => Request { offset_bytes: 0, length_bytes: 0, ..request },
-        _ => request,
+        self.table.parse(line)
     }
 }
 

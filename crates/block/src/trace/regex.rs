@@ -10,7 +10,7 @@ use super::csv;
 use super::fields::Fields;
 use super::format::{ALL_KINDS, COMMAS, Format};
 use super::lines::Line;
-use super::table::{Column, ColumnReader};
+use super::table::{Column, ColumnReader, without_range_of_flush};
 use super::text::{self, LineParser};
 use crate::{Error, Fault, Kind, Request};
 
@@ -87,6 +87,6 @@ impl LineParser for Parser {
                 None => return Err(Fault::form(&line, "a line with a time and a kind as --pattern says")),
             }
         }
-        Ok(Some(csv::without_range_of_flush(request)))
+        Ok(Some(without_range_of_flush(request)))
     }
 }

@@ -9,7 +9,7 @@ use super::{FORMATS, Form, Format, ReadOptions};
 use crate::error::excerpt;
 use crate::{Error, Fault};
 
-/// The header of bpftrace's biosnoop.bt, whose output is no trace.
+/// What the header of bpftrace's biosnoop.bt has in all versions. Its output is no trace.
 const BIOSNOOP_BT: [&[u8]; 5] = [b"TIME(ms)", b"DISK", b"COMM", b"PID", b"LAT(ms)"];
 
 /// How many formats an error explains.
@@ -95,7 +95,7 @@ fn ambiguous(fitting: &[Fit]) -> Error {
 /// Explains the formats that got furthest; where none got anywhere, shows what it was.
 fn unknown(head: &[u8], mut others: Vec<(&'static Format, Misfit)>) -> Error {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
-    if line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).eq(BIOSNOOP_BT) {
+    if BIOSNOOP_BT.iter().all(|word| memchr::memmem::find(line, word).is_some()) {
         let nearest = "bpftrace's biosnoop.bt prints no addresses; bcc's biosnoop does".into();
         return Error::Unknown { nearest, began: true };
     }

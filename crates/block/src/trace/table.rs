@@ -211,7 +211,16 @@ impl<const SEPARATOR: u8> LineParser for TableParser<SEPARATOR> {
         if fields.more() && !self.open_ended {
             return Err(fields.columns(&self.reader.expected));
         }
-        Ok(is_request.then_some(request))
+        Ok(is_request.then(|| without_range_of_flush(request)))
+    }
+}
+
+/// A flush is of the whole device, whatever stands in the columns of its range.
+#[inline(always)]
+pub(super) fn without_range_of_flush(request: Request) -> Request {
+    match request.kind {
+        Kind::Flush => Request { offset_bytes: 0, length_bytes: 0, ..request },
+        _ => request,
     }
 }
 

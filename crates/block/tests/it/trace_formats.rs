@@ -289,9 +289,10 @@ fn an_unknown_format_is_answered_with_the_nearest() {
 
 #[test]
 fn a_trace_that_no_format_fits_is_answered_with_why() {
-    let heads: [(&[u8], _); 3] = [
+    let heads: [(&[u8], _); 4] = [
         (b"242.504709548 0 123456 8 1\n", "disksim: line 1: arrival is `242.504709548`, expected a time of whole nano"),
-        (b"TIME(ms)   DISK    COMM     PID    LAT(ms)\n611 sda dd 4179 10\n", "biosnoop.bt prints no addresses"),
+        (b"TIME(ms)  DISK    COMM  PID  LAT(ms)\n611 sda dd 4179 10\n", "biosnoop.bt prints no addresses"),
+        (b"TIME(ms)  DISK ID COMM  PID  LAT(ms)\n611 8 0 dd 4179 10\n", "biosnoop.bt prints no addresses"),
         (b"\x07tae\x01\0\0\0", "none of spc, disksim,"),
     ];
     for (head, why) in heads {

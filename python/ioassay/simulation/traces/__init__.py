@@ -83,7 +83,9 @@ def source(
     else:
         named = shipped().get(str(trace))
         described = {"path": str(named if named and not Path(trace).exists() else Path(trace))}
-    if read and read.get("pattern") and format is None:
+    if read and read.get("pattern"):
+        if format not in (None, "regex"):
+            raise UsageError(f"pattern goes with the format regex, and the format is {format}")
         format = "regex"
     given = {"format": format, "read": dict(read) if read else None, "prepare": dict(prepare) if prepare else None}
     described |= {name: value for name, value in given.items() if value is not None}
