@@ -29,7 +29,7 @@ _SUSPICIONS = {
     "sides-unknown": ("does not say which side is a file: both have the rate of the copy", False),
 }
 """What is said of a claim that has them, and whether a larger file helps."""
-_LATENCY = re.compile(r"(?:(slat|clat|sync)\.)?(\w[\w.]*)")
+_KIND = re.compile(r"(?:slat|clat|sync)\.")
 _LONGEST_NAME, _SHOWN_UNREAD = 40, 8
 
 
@@ -160,7 +160,7 @@ def _metrics(claim: Claim) -> dict[str, float]:
     elif not is_pass:
         found |= {f"{of}.ios": claim.operations, f"{of}.bytes": claim.bytes, f"{of}.runtime": seconds}
     for name, value in claim.latency_ns.items():
-        kind, statistic = _LATENCY.fullmatch(name).groups()  # type: ignore[union-attr]
+        kind, _, statistic = name.partition(".") if _KIND.match(name) else ("", "", name)
         time_of = "sync.lat" if kind == "sync" else f"{of}.{'op_time' if keys else kind or 'lat'}"
         found[f"{time_of}.{statistic}"] = value
     if claim.syncs:
