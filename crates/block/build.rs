@@ -7,9 +7,10 @@ use std::path::PathBuf;
 const READERS: [&str; 2] = ["src/trace", "src/container"];
 
 fn main() {
+    println!("cargo::rerun-if-changed=src/names.rs");
     println!("cargo::rerun-if-changed=src/request.rs");
     println!("cargo::rerun-if-changed=Cargo.toml");
-    let mut sources: Vec<PathBuf> = vec!["src/request.rs".into()];
+    let mut sources: Vec<PathBuf> = vec!["src/names.rs".into(), "src/request.rs".into()];
     for folder in READERS {
         println!("cargo::rerun-if-changed={folder}");
         let entries = fs::read_dir(folder).expect("the readers are there");
