@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::kernel::PAGE;
 
 /// When requests are issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
@@ -84,8 +85,8 @@ impl Setup {
         if !(1..=MOST_DEPTH).contains(&self.depth()) {
             return wrong("depth", self.depth().into(), "1 to 32768");
         }
-        if !(LEAST_BUFFERS..=MOST_BUFFERS).contains(&self.buffer_bytes) {
-            return wrong("buffer_bytes", self.buffer_bytes, "4 MiB to 1 GiB");
+        if !(LEAST_BUFFERS..=MOST_BUFFERS).contains(&self.buffer_bytes) || self.buffer_bytes % PAGE as u64 != 0 {
+            return wrong("buffer_bytes", self.buffer_bytes, "4 MiB to 1 GiB, in whole pages of 4096 bytes");
         }
         if self.size_bytes == Some(0) {
             return wrong("size_bytes", 0, "at least 1 byte");

@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 
 use ioassay_block::{Kind, Request};
 
-use crate::kernel::Place;
-
-/// Allocations begin at a page: what `O_DIRECT` may want of addresses, and what a write of pages is fastest from.
-const PAGE: usize = 4096;
+use crate::kernel::{PAGE, Place};
 
 /// A request that is about to be issued, or outstanding.
 #[derive(Debug, Clone, Copy, Default)]
@@ -161,8 +158,8 @@ impl Arena {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Arena, PAGE, Slots};
-    use crate::kernel::Place;
+    use super::{Arena, Slots};
+    use crate::kernel::{PAGE, Place};
     use ioassay_block::{Kind, Request};
 
     fn request(kind: Kind, offset_bytes: u64, length_bytes: u64) -> Request {

@@ -8,7 +8,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, mu
 
 use crate::content::{SECTOR, stamp};
 
-const PAGE: usize = 4096;
+/// Data begin and memory ends at a page: what `O_DIRECT` may want of addresses, and what a write of pages is fastest from.
+pub const PAGE: usize = 4096;
 
 /// Bytes within a [`Memory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ mod ring;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-pub use memory::{Memory, Place};
+pub use memory::{Memory, PAGE, Place};
 pub use ring::{Op, Ring, RingFacts};
 
 /// `BLKDISCARD`: `_IO(0x12, 119)` of include/uapi/linux/fs.h.

@@ -61,7 +61,20 @@ impl Ring {
         reads: Memory,
         writes: Memory,
     ) -> Result<Self, Error> {
-        let (uring, completions) = ring_of(depth, batch).map_err(|error| Error::io_uring(errno(&error)))?;
+        Self::with(&COMPLETIONS, file, depth, batch, fixed, reads, writes)
+    }
+
+    fn with(
+        completions: &[&'static str],
+        file: Option<&File>,
+        depth: u32,
+        batch: u32,
+        fixed: bool,
+        reads: Memory,
+        writes: Memory,
+    ) -> Result<Self, Error> {
+        let (uring, completions) =
+            ring_of(completions, depth, batch).map_err(|error| Error::io_uring(errno(&error)))?;
         if !uring.params().is_feature_ext_arg() {
             return Err(Error::io_uring(Errno::NOSYS));
         }
@@ -177,9 +190,12 @@ impl Drop for Ring {
 
 /// Completions are handed over where the thread asks for them, from Linux 6.1 on; else with its next call, from 5.19
 /// on; else by an interrupt.
-fn ring_of(depth: u32, batch: u32) -> io::Result<(IoUring, &'static str)> {
+const COMPLETIONS: [&str; 3] = ["defer", "cooperative", "signals"];
+
+/// The first of these that the kernel has.
+fn ring_of(wanted: &[&'static str], depth: u32, batch: u32) -> io::Result<(IoUring, &'static str)> {
     let mut last = io::Error::from(Errno::INVAL);
-    for completions in ["defer", "cooperative", "signals"] {
+    for &completions in wanted {
         let mut builder = IoUring::builder();
         builder.setup_clamp().setup_cqsize(depth.max(batch).next_power_of_two()).dontfork();
         match completions {
@@ -206,4 +222,38 @@ fn done(entered: io::Result<usize>) -> Result<(), Error> {
 
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMPLETIONS, Memory, Op, Place, Ring};
+
+    #[test]
+    fn requests_complete_however_the_kernel_hands_completions_over() {
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        let place = Place { start: 4096, length: 512 };
+        for completions in COMPLETIONS {
+            let memory = || Memory::filled(8192, None).unwrap();
+            let ring = Ring::with(&[completions], Some(&file), 64, 16, true, memory(), memory());
+            if ring.is_err() && completions != "signals" {
+                continue; // an older kernel
+            }
+            let mut ring = ring.unwrap_or_else(|error| panic!("{completions}: {error}"));
+            assert_eq!(ring.facts.completions, completions);
+            let mut done = Vec::new();
+            for slot in 0..50 {
+                ring.push(slot, if slot % 2 == 0 { Op::Read { to: place, offset_bytes: 0 } } else { Op::Nothing })
+                    .unwrap();
+                ring.reap(|slot, result| done.push((slot, result))).unwrap();
+            }
+            while done.len() < 50 {
+                ring.wait(1_000_000_000).unwrap();
+                ring.reap(|slot, result| done.push((slot, result))).unwrap();
+            }
+            done.sort_unstable();
+            assert!(done.iter().zip(0..).all(
+                |(&(slot, result), number)| slot == number && i64::from(result) == (i64::from(slot) + 1) % 2 * 512
+            ));
+        }
+    }
 }

@@ -85,6 +85,7 @@ fn options_that_cannot_be_are_refused() {
         Setup { depth: Some(0), ..usual.clone() },
         Setup { depth: Some(32769), ..usual.clone() },
         Setup { buffer_bytes: 4096, ..usual.clone() },
+        Setup { buffer_bytes: (4 << 20) + 512, ..usual.clone() },
         Setup { size_bytes: Some(0), ..usual.clone() },
         Setup { duration_ns: Some(0), ..usual },
     ];
