@@ -1,9 +1,9 @@
 """What outputs of tools say, read in the plainest way, without any reader of ioassay's: for `real_outputs.py`.
 
 Each function takes an output's text and returns its loads in their order. Of a load, `numbers` has what an import must
-have, by metric, as the value and by how much the last digits that the tool prints let it differ; `parts` the same of
-each job; `bins` exact counts of latencies; `unread` what the output states and the import has no name for. Numbers of
-several jobs together are computed here anew.
+have (of a name with `?`: may have), by metric, as the value and by how much the last digits that the tool prints let it
+differ; `parts` the same of each job; `bins` exact counts of latencies; `unread` what the output states and the import has
+no name for. Numbers of several jobs together are computed here anew.
 """
 
 from __future__ import annotations
@@ -181,6 +181,8 @@ def _of_job(job: Mapping[str, Any]) -> tuple[Load, Counter[str]]:
         if made := max(sync.get("total_ios", 0), sync.get("lat_ns", {}).get("N", 0)):
             load.numbers["sync.ios"] = exact(made)
     load.numbers |= {name: exact(job[key]) for key, name in _COUNTS.items()}
+    if job.get("latency_target"):
+        load.numbers["?latency_target.depth"] = exact(job["latency_depth"])
     if ran_ms:
         for key, name in (("usr_cpu", "cpu.usr"), ("sys_cpu", "cpu.sys")):
             load.numbers[name] = exact(job[key] * (job.get("job_runtime") or ran_ms) / ran_ms)

@@ -188,6 +188,7 @@ def _of_numbers(
     tally: Tally,
     head: str,
 ) -> Iterator[str]:
+    wanted = {name.removeprefix("?"): number for name, number in wanted.items() if name[0] != "?" or name[1:] in found}
     for name, (value, slack) in wanted.items():
         tally.compared += 1
         if name not in found and not value and name.startswith("cpu."):
