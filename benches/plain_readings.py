@@ -2,8 +2,8 @@
 
 Each function takes an output's text and returns its loads in their order. Of a load, `numbers` has what an import must
 have (of a name with `?`: may have), by metric, as the value and by how much the last digits that the tool prints let it
-differ; `parts` the same of each job; `bins` exact counts of latencies; `unread` what the output states and the import has
-no name for. Numbers of several jobs together are computed here anew.
+differ; `parts` the same of each job; `bins` exact counts of latencies; `unread` what the output states and the import
+has no name for. Numbers of several jobs together are computed here anew.
 """
 
 from __future__ import annotations
