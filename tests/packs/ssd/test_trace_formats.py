@@ -131,14 +131,27 @@ def test_the_files_of_all_processors_are_one_trace(
         assert table_of(name, tmp_path / "out.csv", read={"event": event}) == rows
 
 
-@pytest.mark.parametrize("event", ["queued", "issued", "completed"])
-def test_blkparse_prints_the_requests_that_its_input_has(event: str, tmp_path: Path) -> None:
+def blkparse(name: str, folder: Path) -> None:
+    """What blkparse makes of a trace, as the file `text`."""
     if shutil.which("blkparse") is None:
         pytest.skip("needs blkparse on PATH: apt-get install blktrace")
+    done = subprocess.run(["blkparse", "-i", name], cwd=folder, capture_output=True, check=True)
+    (folder / "text").write_bytes(done.stdout)
+
+
+def test_blkparse_reads_what_is_written(tmp_path: Path) -> None:
+    traces.make(tmp_path / "made.blktrace.0", **LAWS)
+    blkparse("made", tmp_path)
+    rows = table_of(tmp_path / "made.blktrace.0", tmp_path / "out.csv")
+    text = table_of(tmp_path / "text", tmp_path / "out.csv", format="blkparse")
+    assert [(at_ns - rows[0][0], *row) for at_ns, *row in rows] == text
+
+
+@pytest.mark.parametrize("event", ["queued", "issued", "completed"])
+def test_blkparse_prints_the_requests_that_its_input_has(event: str, tmp_path: Path) -> None:
     # Its version 1.2 takes the flag of cgroups for another action.
     path = record_of("<", 7, events(seed=1, cgroups=False), tmp_path)
-    printed = subprocess.run(["blkparse", "-i", "sda"], cwd=tmp_path, capture_output=True, check=True).stdout
-    (tmp_path / "text").write_bytes(printed)
+    blkparse("sda", tmp_path)
     rows = table_of(path, tmp_path / "out.csv", read={"event": event})
     text = table_of(tmp_path / "text", tmp_path / "out.csv", format="blkparse", read={"event": event})
     assert len(rows) > 30
