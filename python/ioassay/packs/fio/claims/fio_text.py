@@ -52,6 +52,7 @@ _SUM = re.compile(
     r"\((?P<lower>[\d.]+)(?P<lower_unit>\w*)B/s-(?P<upper>[\d.]+)(?P<upper_unit>\w*)B/s\), "
     r"io=(?P<volume>[\d.]+)(?P<volume_unit>\w*)B \((?P<twice>[\d.]+)(?P<twice_unit>\w*)B\), run=(\d+)-(\d+)msec"
 )
+_SUM = re.compile(_SUM.pattern.replace(r"\w*", "[kKMGTP]?i?"))  # another unit is damage
 _PERCENTILES = re.compile(r"^ +(lat|clat|slat|sync) percentiles \((nsec|usec|msec|sec)\):")
 _PERCENTILE = re.compile(r"(\d{1,3}\.\d{1,20})th=\[ *(\d{1,19})\]")
 _FRAME = re.compile(r"^Run status group|: \(groupid=|: \(g=\d+\): rw=", re.M)
@@ -151,7 +152,8 @@ def parse_with_options(text: str, source: str) -> Results:
         if match
     }
     known = all(job.name in options for job in results.jobs)
-    return replace(results, jobs=[replace(job, options=options[job.name]) if known else job for job in results.jobs])
+    stated = {name: {key: value for key, value in own.items() if value} for name, own in options.items()}
+    return replace(results, jobs=[replace(job, options=stated[job.name]) if known else job for job in results.jobs])
 
 
 def _of_sums(jobs: Sequence[Job], first: Job, sums: Sequence[re.Match[str]]) -> Iterator[Misfit]:
