@@ -32,7 +32,7 @@ _FACTORS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _UNITS_NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6, "sec": 1e9}
 
 _JOB = re.compile(r"^(.+): \(groupid=(\d+), jobs=(\d+)\): err= *(\d+)")
-_SETTINGS = re.compile(r"^(.+): \(g=(\d+)\): rw=(\w+), bs=(.*?), ioengine=(\w+)(?:, iodepth=(\d+))?")
+_SETTINGS = re.compile(r"^(.+): \(g=(\d+)\): rw=(\w+), bs=(.*?), ioengine=(\w+)(?:, iodepth=)?(\d*)")
 _BLOCKS = re.compile(r"\(([RWT])\) ([\d.]+\w*)B-([\d.]+\w*)B")
 _RATE = re.compile(
     r"^ +(?P<direction>read|write|trim|mixed): IOPS=(?P<iops>[\d.]+)(?P<thousands>[kMG]?), "
@@ -50,9 +50,9 @@ _SUM = re.compile(
     r"^ *(READ|WRITE|TRIM): bw=(?P<rate>[\d.]+)(?P<rate_unit>\w*)B/s \((?P<again>[\d.]+)(?P<again_unit>\w*)B/s\), "
     r"(?P<least>[\d.]+)(?P<least_unit>\w*)B/s-(?P<most>[\d.]+)(?P<most_unit>\w*)B/s "
     r"\((?P<lower>[\d.]+)(?P<lower_unit>\w*)B/s-(?P<upper>[\d.]+)(?P<upper_unit>\w*)B/s\), "
-    r"io=(?P<volume>[\d.]+)(?P<volume_unit>\w*)B \((?P<twice>[\d.]+)(?P<twice_unit>\w*)B\), run=(\d+)-(\d+)msec"
+    r"io=(?P<volume>[\d.]+)(?P<volume_unit>\w*)B \((?P<twice>[\d.]+)(?P<twice_unit>\w*)B\), "
+    r"run=(\d+)-(\d+)msec".replace(r"\w*", "[kKMGTP]?i?")
 )
-_SUM = re.compile(_SUM.pattern.replace(r"\w*", "[kKMGTP]?i?"))  # another unit is damage
 _PERCENTILES = re.compile(r"^ +(lat|clat|slat|sync) percentiles \((nsec|usec|msec|sec)\):")
 _PERCENTILE = re.compile(r"(\d{1,3}\.\d{1,20})th=\[ *(\d{1,19})\]")
 _FRAME = re.compile(r"^Run status group|: \(groupid=|: \(g=\d+\): rw=", re.M)
@@ -152,8 +152,7 @@ def parse_with_options(text: str, source: str) -> Results:
         if match
     }
     known = all(job.name in options for job in results.jobs)
-    stated = {name: {key: value for key, value in own.items() if value} for name, own in options.items()}
-    return replace(results, jobs=[replace(job, options=stated[job.name]) if known else job for job in results.jobs])
+    return replace(results, jobs=[replace(job, options=options[job.name]) if known else job for job in results.jobs])
 
 
 def _of_sums(jobs: Sequence[Job], first: Job, sums: Sequence[re.Match[str]]) -> Iterator[Misfit]:
