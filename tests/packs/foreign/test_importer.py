@@ -168,3 +168,14 @@ def test_a_file_of_several_loads_takes_its_room_once(tmp_path: Path) -> None:
     kept = [path.stat() for path in store.root.glob("trials/*/raw/both.json")]
     assert [file.st_nlink for file in kept] == [2, 2]
     assert len({file.st_ino for file in kept}) == 1
+
+
+@pytest.mark.parametrize("said, instead", [(", iodepth=1", ""), ("MiB/s (", "xB/s (")])
+def test_a_report_with_a_damaged_line_is_taken_in(tmp_path: Path, said: str, instead: str) -> None:
+    """The depth of its settings, or a unit of its sums, is no number that an import needs."""
+    text = (GOLDEN / "normal.txt").read_text()
+    before, frame, sums = text.partition("Run status" if instead else "ioengine")
+    (tmp_path / "normal.txt").write_text(f"{before}{frame}{sums.replace(said, instead, 1)}")
+    assert said in sums
+    store = importer.take_in([tmp_path / "normal.txt"], tmp_path / "run")
+    assert frames.load(store).trials["status"].to_list() == [OK]

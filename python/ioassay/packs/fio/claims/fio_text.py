@@ -44,7 +44,7 @@ _FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 _UNITS_NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6, "sec": 1e9}
 
 _JOB = re.compile(r"^(.+): \(groupid=(\d+), jobs=(\d+)\): err= *(-?\d{1,10})\b")
-_SETTINGS = re.compile(r"^(.+): \(g=(\d+)\): rw=(\w+), bs=(.*?), ioengine=(\w+)(?:, iodepth=(\d+))?")
+_SETTINGS = re.compile(r"^(.+): \(g=(\d+)\): rw=(\w+), bs=(.*?), ioengine=(\w+)(?:, iodepth=)?(\d*)")
 _BLOCKS = re.compile(r"\(([RWT])\) ([\d.]+\w*)B-([\d.]+\w*)B")
 _RANGE = re.compile(r"([\d.]+\w*)-([\d.]+\w*)")
 _BLOCKS_2 = re.compile(r"(\d+)([KM]?)-\1\2")
@@ -74,7 +74,8 @@ _SUM = re.compile(
     r"^ *(READ|WRITE|TRIM): bw=(?P<rate>[\d.]+)(?P<rate_unit>\w*)B/s \((?P<again>[\d.]+)(?P<again_unit>\w*)B/s\), "
     r"(?P<least>[\d.]+)(?P<least_unit>\w*)B/s-(?P<most>[\d.]+)(?P<most_unit>\w*)B/s "
     r"\((?P<lower>[\d.]+)(?P<lower_unit>\w*)B/s-(?P<upper>[\d.]+)(?P<upper_unit>\w*)B/s\), "
-    r"io=(?P<volume>[\d.]+)(?P<volume_unit>\w*)B \((?P<twice>[\d.]+)(?P<twice_unit>\w*)B\), run=(\d+)-(\d+)msec"
+    r"io=(?P<volume>[\d.]+)(?P<volume_unit>\w*)B \((?P<twice>[\d.]+)(?P<twice_unit>\w*)B\), "
+    r"run=(\d+)-(\d+)msec".replace(r"\w*", "[kKMGTP]?i?")
 )
 _PERCENTILES = re.compile(r"^ +(lat|clat|slat|sync) percentiles \((nsec|usec|msec|sec)\) ?:")
 _PERCENTILE = re.compile(r"(\d{1,3}\.\d{1,20})th=(?:\[ *)?(\d{1,19})\b")
