@@ -80,7 +80,7 @@ def test_the_date_of_the_source_is_the_only_one(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_packages_write_the_pages_with_one_command(ioassay: Ask, tmp_path: Path, pages: dict[str, Path]) -> None:
-    assert ioassay("--manual", "share/man1") == Answer(0, "22 pages of the manual are in share/man1\n", "")
+    assert ioassay("--manual", "share/man1") == Answer(0, f"{len(pages)} pages of the manual are in share/man1\n", "")
     written = tmp_path / "share/man1"
     assert {path.name: path.read_bytes() for path in written.iterdir()} == {
         path.name: path.read_bytes() for path in pages.values()

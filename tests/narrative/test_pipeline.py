@@ -54,7 +54,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     found = analyse_all(full(lab))
     assert list(dict.fromkeys(finding.study for finding in found)) == ["first", "second"]
     order = [finding.question for finding in found if finding.study == "first"]
-    # Of simulations, choices, tools that time passes over a file, searches, hosts, and trials that count calls alone.
+    # Of simulations, choices, passes over a file, searches, hosts, replays, and trials that count calls alone.
     apart = {
         "reductions",
         "choice",
@@ -68,6 +68,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
         "hosts",
         "load",
         "limits",
+        "lateness",
     }
     assert list(dict.fromkeys(order)) == [question for question in ANALYSES if question not in apart]
     assert {finding.severity for finding in found} <= {"info", "warning"}
