@@ -41,7 +41,7 @@ _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
 _RESULT = re.compile(
-    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|(?:2|3;2[.]0[.0-9]{0,6});[^;\r\n]{0,256};(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
+    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|(?:2|3;2[.]0[.0-9]{0,6});[^\r\n]{0,256}?;(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
 )
 """With group_reporting 3.33 may add a line of no job in no group. 2.0 wrote its version without `fio-`."""
 
@@ -77,8 +77,13 @@ def split(text: str) -> list[str]:
 
 
 def _fields(line: str) -> list[str]:
-    """With fio's version in the second place, which version 2 of the format leaves out."""
-    return line.replace("2;", "2;;", 1).split(";") if line.startswith("2;") else line.split(";")
+    """With fio's version in the second place, which version 2 of the format leaves out, and the name in the third.
+
+    A name may have semicolons: the first percentile, the 18th field else, says how many.
+    """
+    fields = line.replace("2;", "2;;", 1).split(";") if line.startswith("2;") else line.split(";")
+    name_end = next((place for place, field in enumerate(fields) if "%=" in field), 0) - 14
+    return [*fields[:2], ";".join(fields[2:name_end]), *fields[name_end:]] if name_end > 3 else fields
 
 
 def _job(fields: Sequence[str]) -> Job:
