@@ -87,7 +87,7 @@ def _reports(text: str, source: str) -> Sequence[Results]:
     if reports := fio_json.parse_each(text, source):
         return reports
     if fio_terse.looks_like(text):
-        return [fio_terse.parse(part, source) for part in fio_terse.split(text)]
+        return [fio_terse.parse(part, source) for part in fio_terse.split_by_growth(text, source)]
     if fio_text.looks_like(text):
         return [fio_text.parse_with_options(part, source) for part in fio_text.split(text)]
     return [fio_json.parse(text, source)]  # which says what is wrong
@@ -202,6 +202,7 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
 
 
 def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
+    yield from results.doubts
     if results.unread:
         yield Warning_("fields-unread", f"fio's output also has {', '.join(results.unread)}: nothing is made of it")
     if (idle := [job.name for job in jobs if not job.ios]) and len(idle) < len(jobs):

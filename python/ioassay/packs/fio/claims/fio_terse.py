@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
@@ -23,6 +24,7 @@ from ioassay.packs.fio.claims.fio_results import (
     Latency,
     Results,
     error_number,
+    final_reports,
     rate_misfits,
 )
 
@@ -37,6 +39,8 @@ _TAIL = 5 + 7 + 10 + 12
 _LAYOUTS: dict[int, tuple[int, tuple[str, ...]]] = dict.fromkeys((2, 4), (_DIRECTION, ("read", "write", "trim")))
 _LAYOUTS[3] = (_DIRECTION, ("read", "write"))
 _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
+_CLOCKS_DIFFER_S = 0.02
+"""Of processes that end together."""
 _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
@@ -74,6 +78,27 @@ def split(text: str) -> list[str]:
     names = [_fields(line[0])[2:4] for line in lines]
     first = [place for place, name in enumerate(names) if name == names[0] and (not place or names[place - 1] != name)]
     return parts_from(text, [lines[place].start() for place in first])
+
+
+def split_by_growth(text: str, source: str) -> list[str]:
+    """Also where no name says it: lines that others continue are reports of one run (--status-interval).
+
+    InputError names `source` where they may as well be those of processes.
+    """
+    if len(parts := split(text)) > 1 or len(jobs := parse(text, source).jobs) < 2:
+        return parts
+    alike = list(takewhile(lambda job: (job.name, job.group) == (jobs[0].name, jobs[0].group), jobs))
+    starts = [line.start() for line in _RESULT.finditer(text)]
+    for number in (one for one in range(1, len(alike)) if not len(alike) % one):  # of the lines of a report
+        reports = [Results("", alike[at : at + number]) for at in range(0, len(alike), number)]
+        if len(final_reports(reports)) == 1:
+            return parts_from(text, starts[: len(alike) : number])
+        if len(final_reports(reports, _CLOCKS_DIFFER_S)) == 1:
+            raise InputError(
+                f"{source}: {len(alike)} terse lines of '{jobs[0].name}' are processes that ran together, or reports "
+                "of one run with --status-interval; expected times that differ by 0.1 s: use --output-format=json"
+            )
+    return parts
 
 
 def _fields(line: str) -> list[str]:
