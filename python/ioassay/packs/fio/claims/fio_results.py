@@ -32,7 +32,7 @@ TOTAL = "All clients"
 
 @dataclass(frozen=True)
 class Latency:
-    """One kind of latency of one direction of one job, in ns."""
+    """One kind of latency of one direction of one job, in ns. Without a count it cannot be merged with others."""
 
     count: int
     mean_ns: float
@@ -147,7 +147,8 @@ class Job:
         """What of the numbers of a direction, and of the synchronisations, contradicts the rest."""
         own = self.directions[direction]
         known = bool(self.options) and "fdatasync" not in self.options  # whose number is printed in JSON alone
-        sync = [("sync", one)] if syncs and (one := self.sync_latency) and (one.count_stated or known) else []
+        one = self.sync_latency
+        sync = [("sync", one)] if syncs and one and one.count and (one.count_stated or known) else []
         # Of some engines fio prints hours, and latencies of the last requests of a ramp, which it does not count.
         counted = {
             name: one for name, one in own.latencies.items() if one.count_stated or "ramp_time" not in self.options
@@ -387,9 +388,11 @@ def merged_latency(jobs: Sequence[Job], direction: str, kind: str) -> Latency | 
 
 
 def merged(latencies: Sequence[Latency]) -> Latency | None:
-    """Latencies as one; None of none. fio's own percentiles survive only of one job."""
+    """Latencies as one; None of none, and of several with one of unknown count. fio's percentiles are of one job."""
     if len(latencies) < 2:
         return latencies[0] if latencies else None
+    if not all(latency.count for latency in latencies):
+        return None
     count = sum(latency.count for latency in latencies)
     mean_ns = sum(latency.mean_ns * latency.count for latency in latencies) / count
     squares = sum(

@@ -270,7 +270,8 @@ def _job(block: _Block, record_bytes: Mapping[str, int]) -> Job:
         cpu=block.cpu,
         errors=int(bool(error)) if block.errors is None else block.errors,
         syncs=counts[3] if counts[3:] else None,
-        sync_latency=_latency(sync, counts[3], in_ns) if sync and counts[3:] and counts[3] else None,
+        # Of fdatasync and sync_file_range no number is printed.
+        sync_latency=_latency(sync, sum(counts[3:]), in_ns) if sync else None,
     )
 
 
