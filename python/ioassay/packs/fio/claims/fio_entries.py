@@ -84,13 +84,16 @@ def read(text: str, source: str) -> list[Entry]:
 
 def _reports(text: str, source: str) -> Sequence[Results]:
     """Of the format that is the most exact, where fio wrote several."""
-    if reports := fio_json.parse_each(text, source):
-        return reports
-    if fio_terse.looks_like(text):
-        return [fio_terse.parse(part, source) for part in fio_terse.split_by_growth(text, source)]
-    if fio_text.looks_like(text):
-        return [fio_text.parse_with_options(part, source) for part in fio_text.split(text)]
-    return [fio_json.parse(text, source)]  # which says what is wrong
+    found: Sequence[Results] = fio_json.parse_each(text, source)
+    whole, begun = len(found), fio_json.documents(text)
+    if not found and fio_terse.looks_like(text):
+        found = [fio_terse.parse(part, source) for part in fio_terse.split_by_growth(text, source)]
+    elif not found and fio_text.looks_like(text):
+        found = [fio_text.parse_with_options(part, source) for part in fio_text.split(text)]
+    if found and whole < begun:
+        broken = Warning_("results-broken", f"fio's JSON is broken: {begun - whole} of {begun} results are not read")
+        found = [replace(one, doubts=[broken]) for one in found]
+    return found or [fio_json.parse(text, source)]  # which says what is wrong
 
 
 def _of_run(results: Results) -> list[Entry]:
@@ -212,7 +215,7 @@ def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
     directions = [(job, name) for job in jobs for name in job.directions]
     if odd := next((one for job, name in directions for one in job.all_misfits(name, syncs=False)), None):
         implied = f"from {odd.low:.6g} to {odd.high:.6g}" if odd.high is not None else f"at least {odd.low:.6g}"
-        yield Warning_("numbers-differ", f"fio's {odd.name} is {odd.value:.6g}; its other numbers imply {implied}")
+        yield Warning_("numbers-disagree", f"fio's {odd.name} is {odd.value:.6g}; its other numbers imply {implied}")
     if results.spoiled:
         text = f"fio printed no number for {', '.join(results.spoiled)}, and nothing is read there"
         yield Warning_("not-a-number", text)

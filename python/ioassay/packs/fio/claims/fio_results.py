@@ -307,7 +307,8 @@ def final_reports(reports: Sequence[Results], least_s: float = 0.1) -> list[Resu
             continue
         text = f"of {earlier + 1} reports whose numbers grow the last counts, as of one run with --status-interval"
         guess = earlier and not report.started_unix_s
-        kept.append(replace(report, doubts=[Warning_("reports-repeated", text)]) if guess else report)
+        doubts = [*report.doubts, Warning_("reports-repeated", text)] if guess else report.doubts
+        kept.append(replace(report, doubts=doubts))
         earlier = 0
     return kept
 
