@@ -267,6 +267,24 @@ def test_broken_json_beside_whole_results_is_named(rest: str) -> None:
     assert len(broken) == len(entries) and "results are not read" in broken[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "printed", "changed", "says"),
+    [
+        ("normal", r"    clat \(nsec\): min=757", "", "read.clat is without ioassay-randrw-2-jobs"),
+        (
+            "fdatasync",
+            r"(?s)(\na: \(groupid.*?)(?=\n\nRun)",
+            r"\1\1",
+            "sync.lat is left out, since the numbers of synchronisations are not known",
+        ),
+    ],
+)
+def test_latencies_that_are_not_of_all_jobs_are_named(name: str, printed: str, changed: str, says: str) -> None:
+    (entry,) = fio_entries.read(re.sub(printed, changed, text_of(f"3.33/{name}.txt")), "it")
+    said = [one.text for one in entry.warnings if one.code == "latencies-incomplete"]
+    assert said == [f"fio states no latency of all requests: {says}"]
+
+
 def test_a_job_that_did_nothing_beside_others_is_named() -> None:
     both = json.loads(document())
     both["jobs"].append({"jobname": "b", "job options": {}, "read": {}})

@@ -20,6 +20,7 @@ from ioassay.packs.fio.claims import fio_json, fio_logs, fio_terse, fio_text
 from ioassay.packs.fio.claims.fio_results import (
     DIRECTIONS,
     KINDS,
+    SYNC,
     TOTAL,
     Clients,
     Job,
@@ -219,9 +220,24 @@ def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
     if results.spoiled:
         text = f"fio printed no number for {', '.join(results.spoiled)}, and nothing is read there"
         yield Warning_("not-a-number", text)
+    if left_out := [*_left_out(jobs)]:
+        yield Warning_("latencies-incomplete", f"fio states no latency of all requests: {'; '.join(left_out)}")
     if len(jobs) > 1 and not jobs[0].options:
         text = f"{len(jobs)} results of '{jobs[0].name}' are taken as those of processes that ran together"
         yield Warning_("jobs-alike", text, "if they ran one after the other, import each from a file of its own")
+
+
+def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
+    """Latencies of jobs taken as one load that are not of each job with requests."""
+    for name in DIRECTIONS:
+        done = [(job.name, job.directions[name]) for job in jobs if name in job.directions]
+        own = [(job, direction.latencies) for job, direction in done if direction.ios]
+        for kind in KINDS:
+            lacking = [job for job, latencies in own if kind not in latencies]
+            if 0 < len(lacking) < len(own):
+                yield f"{name}.{kind} is without {', '.join(dict.fromkeys(lacking))}"
+    if any(job.sync_latency for job in jobs) and not merged_latency(jobs, SYNC, "lat"):
+        yield "sync.lat is left out, since the numbers of synchronisations are not known"
 
 
 # Where fio's own sum over its clients is another than that of their results
