@@ -261,7 +261,7 @@ def test_what_is_odd_about_results_is_said_once(job: dict[str, Any], code: str, 
 
 
 @pytest.mark.parametrize("rest", [text_of("3.33/terse-3.txt"), text_of("3.33/normal.txt"), document()])
-def test_broken_json_beside_whole_results_is_named(rest: str) -> None:
+def test_broken_json_with_whole_results_is_named(rest: str) -> None:
     entries = fio_entries.read(document().replace("}", "},", 1) + "\n" + rest, "it")
     broken = [one.text for entry in entries for one in entry.warnings if one.code == "results-broken"]
     assert len(broken) == len(entries) and "results are not read" in broken[0]

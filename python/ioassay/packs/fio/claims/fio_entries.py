@@ -93,7 +93,7 @@ def _reports(text: str, source: str) -> Sequence[Results]:
         found = [fio_text.parse_with_options(part, source) for part in fio_text.split(text)]
     if found and whole < begun:
         broken = Warning_("results-broken", f"fio's JSON is broken: {begun - whole} of {begun} results are not read")
-        found = [replace(one, doubts=[broken]) for one in found]
+        found = [replace(one, warnings=[broken]) for one in found]
     return found or [fio_json.parse(text, source)]  # which says what is wrong
 
 
@@ -206,7 +206,7 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
 
 
 def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
-    yield from results.doubts
+    yield from results.warnings
     if results.unread:
         yield Warning_("fields-unread", f"fio's output also has {', '.join(results.unread)}: nothing is made of it")
     if (idle := [job.name for job in jobs if not job.ios]) and len(idle) < len(jobs):

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from itertools import product
+from operator import attrgetter
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import Spread, between, of_spread, quotient
@@ -265,7 +266,7 @@ class Results:
     """None where fio made the load itself."""
     unread: Sequence[str] = ()
     """What nothing here is made of, though it may say something: keys of JSON, lines of a report."""
-    doubts: Sequence[Warning_] = ()
+    warnings: Sequence[Warning_] = ()
     spoiled: Sequence[str] = ()
     """Fields in which fio printed no number (`-nan`), and latencies of which such a field is one."""
 
@@ -307,8 +308,8 @@ def final_reports(reports: Sequence[Results], least_s: float = 0.1) -> list[Resu
             continue
         text = f"of {earlier + 1} reports whose numbers grow the last counts, as of one run with --status-interval"
         guess = earlier and not report.started_unix_s
-        doubts = [*report.doubts, Warning_("reports-repeated", text)] if guess else report.doubts
-        kept.append(replace(report, doubts=doubts))
+        warnings = [*report.warnings, Warning_("reports-repeated", text)] if guess else report.warnings
+        kept.append(replace(report, warnings=warnings))
         earlier = 0
     return kept
 
@@ -320,8 +321,8 @@ def _continues(earlier: Results, later: Results, least_s: float) -> bool:
     of day, the times of two runs differ by less than an interval of reports, but for the last one's; no two runs have
     all numbers in common. Jobs that have not begun are missing in some formats.
     """
-    rest = iter(later.jobs)
-    same = [next((one for one in rest if _identity(one) == _identity(job)), None) for job in earlier.jobs]
+    rest, identity = iter(later.jobs), attrgetter("name", "group", "client")
+    same = [next((one for one in rest if identity(one) == identity(job)), None) for job in earlier.jobs]
     pairs = [(before, after) for before, after in zip(earlier.jobs, same, strict=True) if after]
     if None in same or not all(was <= now for pair in pairs for was, now in _growing(*pair)):
         return False
@@ -332,10 +333,6 @@ def _continues(earlier: Results, later: Results, least_s: float) -> bool:
         return True
     grew = sum(job.ios for job in later.jobs) > sum(job.ios for job in earlier.jobs)
     return grew and (not least_s or ran_s[1] - ran_s[0] > least_s)
-
-
-def _identity(job: Job) -> tuple[str, int, str]:
-    return job.name, job.group, job.client
 
 
 def _growing(before: Job, after: Job) -> Iterator[tuple[float, float]]:
