@@ -250,14 +250,39 @@ def test_what_fio_found_of_a_job_is_a_metric(job: dict[str, Any], metrics: dict[
     [
         ({"zone_resets": 3, "read": {"new": 1, "short_ios": 0}}, "fields-unread", "jobs.read.new, jobs.zone_resets:"),
         ({"steadystate": {"ss": "iops:1%", "attained": 0}}, "steady-state-not-attained", "iops:1%"),
-        ({"read": {"bw": 4096}}, "numbers-differ", "bw (right if KB is of 1000s, not of 1024s)"),
-        ({"read": {"bw_bytes": 3000000, "io_kbytes": 4000}}, "numbers-differ", "bw_bytes is 3e+06"),
+        ({"read": {"bw": 4096}}, "numbers-disagree", "bw (right if KB is of 1000s, not of 1024s)"),
+        ({"read": {"bw_bytes": 3000000, "io_kbytes": 4000}}, "numbers-disagree", "bw_bytes is 3e+06"),
     ],
 )
 def test_what_is_odd_about_results_is_said_once(job: dict[str, Any], code: str, says: str) -> None:
     (entry,) = fio_entries.read(document(**job), "it")
     (warning,) = entry.warnings
     assert warning.code == code and says in warning.text
+
+
+@pytest.mark.parametrize("rest", [text_of("3.33/terse-3.txt"), text_of("3.33/normal.txt"), document()])
+def test_broken_json_with_whole_results_is_named(rest: str) -> None:
+    entries = fio_entries.read(document().replace("}", "},", 1) + "\n" + rest, "it")
+    broken = [one.text for entry in entries for one in entry.warnings if one.code == "results-broken"]
+    assert len(broken) == len(entries) and "results are not read" in broken[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "printed", "changed", "says"),
+    [
+        ("normal", r"    clat \(nsec\): min=757", "", "read.clat is without ioassay-randrw-2-jobs"),
+        (
+            "fdatasync",
+            r"(?s)(\na: \(groupid.*?)(?=\n\nRun)",
+            r"\1\1",
+            "sync.lat is left out, since the numbers of synchronisations are not known",
+        ),
+    ],
+)
+def test_latencies_that_are_not_of_all_jobs_are_named(name: str, printed: str, changed: str, says: str) -> None:
+    (entry,) = fio_entries.read(re.sub(printed, changed, text_of(f"3.33/{name}.txt")), "it")
+    said = [one.text for one in entry.warnings if one.code == "latencies-incomplete"]
+    assert said == [f"fio states no latency of all requests: {says}"]
 
 
 def test_a_job_that_did_nothing_beside_others_is_named() -> None:

@@ -20,6 +20,7 @@ from ioassay.packs.fio.claims import fio_json, fio_logs, fio_terse, fio_text
 from ioassay.packs.fio.claims.fio_results import (
     DIRECTIONS,
     KINDS,
+    SYNC,
     TOTAL,
     Clients,
     Job,
@@ -84,13 +85,16 @@ def read(text: str, source: str) -> list[Entry]:
 
 def _reports(text: str, source: str) -> Sequence[Results]:
     """Of the format that is the most exact, where fio wrote several."""
-    if reports := fio_json.parse_each(text, source):
-        return reports
-    if fio_terse.looks_like(text):
-        return [fio_terse.parse(part, source) for part in fio_terse.split(text)]
-    if fio_text.looks_like(text):
-        return [fio_text.parse_with_options(part, source) for part in fio_text.split(text)]
-    return [fio_json.parse(text, source)]  # which says what is wrong
+    found: Sequence[Results] = fio_json.parse_each(text, source)
+    whole, begun = len(found), fio_json.documents(text)
+    if not found and fio_terse.looks_like(text):
+        found = [fio_terse.parse(part, source) for part in fio_terse.split_by_growth(text, source)]
+    elif not found and fio_text.looks_like(text):
+        found = [fio_text.parse_with_options(part, source) for part in fio_text.split(text)]
+    if found and whole < begun:
+        broken = Warning_("results-broken", f"fio's JSON is broken: {begun - whole} of {begun} results are not read")
+        found = [replace(one, warnings=[broken]) for one in found]
+    return found or [fio_json.parse(text, source)]  # which says what is wrong
 
 
 def _of_run(results: Results) -> list[Entry]:
@@ -202,6 +206,7 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
 
 
 def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
+    yield from results.warnings
     if results.unread:
         yield Warning_("fields-unread", f"fio's output also has {', '.join(results.unread)}: nothing is made of it")
     if (idle := [job.name for job in jobs if not job.ios]) and len(idle) < len(jobs):
@@ -211,13 +216,28 @@ def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
     directions = [(job, name) for job in jobs for name in job.directions]
     if odd := next((one for job, name in directions for one in job.all_misfits(name, syncs=False)), None):
         implied = f"from {odd.low:.6g} to {odd.high:.6g}" if odd.high is not None else f"at least {odd.low:.6g}"
-        yield Warning_("numbers-differ", f"fio's {odd.name} is {odd.value:.6g}; its other numbers imply {implied}")
+        yield Warning_("numbers-disagree", f"fio's {odd.name} is {odd.value:.6g}; its other numbers imply {implied}")
     if results.spoiled:
         text = f"fio printed no number for {', '.join(results.spoiled)}, and nothing is read there"
         yield Warning_("not-a-number", text)
+    if left_out := [*_left_out(jobs)]:
+        yield Warning_("latencies-incomplete", f"fio states no latency of all requests: {'; '.join(left_out)}")
     if len(jobs) > 1 and not jobs[0].options:
         text = f"{len(jobs)} results of '{jobs[0].name}' are taken as those of processes that ran together"
         yield Warning_("jobs-alike", text, "if they ran one after the other, import each from a file of its own")
+
+
+def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
+    """Latencies of jobs taken as one load that are not of each job with requests."""
+    for name in DIRECTIONS:
+        done = [(job.name, job.directions[name]) for job in jobs if name in job.directions]
+        own = [(job, direction.latencies) for job, direction in done if direction.ios]
+        for kind in KINDS:
+            lacking = [job for job, latencies in own if kind not in latencies]
+            if 0 < len(lacking) < len(own):
+                yield f"{name}.{kind} is without {', '.join(dict.fromkeys(lacking))}"
+    if any(job.sync_latency for job in jobs) and not merged_latency(jobs, SYNC, "lat"):
+        yield "sync.lat is left out, since the numbers of synchronisations are not known"
 
 
 # Where fio's own sum over its clients is another than that of their results

@@ -245,7 +245,12 @@ def _mended(text: str, source: str) -> tuple[str, list[str]]:
 
 def looks_like(text: str) -> bool:
     """Whether a document begins in it, whole or not."""
-    return _BEGINNING.search(text) is not None
+    return documents(text) > 0
+
+
+def documents(text: str) -> int:
+    """How many begin in it, whole or not."""
+    return len(_BEGINNING.findall(text))
 
 
 def _objects(text: str) -> Iterator[tuple[int, int]]:

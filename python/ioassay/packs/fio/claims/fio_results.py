@@ -11,13 +11,14 @@ import errno
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from itertools import product
+from operator import attrgetter
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import Spread, between, of_spread, quotient
-from ioassay.records.record import Misfit
+from ioassay.records.record import Misfit, Warning_
 
 DIRECTIONS = ("read", "write", "trim", "mixed")
 """`mixed` is what fio reports with unified_rw_reporting."""
@@ -26,15 +27,13 @@ SYNC = "sync"
 KINDS = ("slat", "clat", "lat")
 _MANY = 10**9
 _DEFAULT_PORT = 8765
-_LEAST_INTERVAL_S = 0.1
-"""Of --status-interval."""
 TOTAL = "All clients"
 """fio's name for its entry of all clients together."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """One kind of latency of one direction of one job, in ns."""
+    """One kind of latency of one direction of one job, in ns. Without a count it cannot be merged with others."""
 
     count: int
     mean_ns: float
@@ -149,7 +148,8 @@ class Job:
         """What of the numbers of a direction, and of the synchronisations, contradicts the rest."""
         own = self.directions[direction]
         known = bool(self.options) and "fdatasync" not in self.options  # whose number is printed in JSON alone
-        sync = [("sync", one)] if syncs and (one := self.sync_latency) and (one.count_stated or known) else []
+        one = self.sync_latency
+        sync = [("sync", one)] if syncs and one and one.count and (one.count_stated or known) else []
         # Of some engines fio prints hours, and latencies of the last requests of a ramp, which it does not count.
         counted = {
             name: one for name, one in own.latencies.items() if one.count_stated or "ramp_time" not in self.options
@@ -266,6 +266,7 @@ class Results:
     """None where fio made the load itself."""
     unread: Sequence[str] = ()
     """What nothing here is made of, though it may say something: keys of JSON, lines of a report."""
+    warnings: Sequence[Warning_] = ()
     spoiled: Sequence[str] = ()
     """Fields in which fio printed no number (`-nan`), and latencies of which such a field is one."""
 
@@ -295,35 +296,54 @@ def rate_misfits(name: str, volume: float, seconds: float, per_s: float, *steps:
     return found
 
 
-def final_reports(reports: Sequence[Results]) -> list[Results]:
-    """Without those that the next one continues: with --status-interval fio reports the same run again and again."""
-    kept, continued = [], False
+def final_reports(reports: Sequence[Results], least_s: float = 0.1) -> list[Results]:
+    """Without those that the next one continues: with --status-interval fio reports the same run again and again.
+
+    `least_s`: the interval; where no time of day is known, the first two are no less apart.
+    """
+    kept, earlier = list[Results](), 0
     for report, following in zip(reports, [*reports[1:], None], strict=True):
-        continued = following is not None and _continues(report, following, again=continued)
-        kept += [] if continued else [report]
+        if following is not None and _continues(report, following, 0.0 if earlier else least_s):
+            earlier += 1
+            continue
+        text = f"of {earlier + 1} reports whose numbers grow the last counts, as of one run with --status-interval"
+        guess = earlier and not report.started_unix_s
+        warnings = [*report.warnings, Warning_("reports-repeated", text)] if guess else report.warnings
+        kept.append(replace(report, warnings=warnings))
+        earlier = 0
     return kept
 
 
-def _continues(earlier: Results, later: Results, *, again: bool) -> bool:
-    """Whether it is of the same run, by names that are the same, and amounts and times that grew.
+def _continues(earlier: Results, later: Results, least_s: float) -> bool:
+    """Whether it is of the same run, by jobs that are the same, and amounts, times and extremes that grew.
 
     A run that begins after the first report cannot have lasted as long as has passed since. Where a format has no time
-    of day, the times of two runs differ by less than an interval of reports, but for the last one's.
+    of day, the times of two runs differ by less than an interval of reports, but for the last one's; no two runs have
+    all numbers in common. Jobs that have not begun are missing in some formats.
     """
-    if [(job.name, job.client) for job in earlier.jobs] != [(job.name, job.client) for job in later.jobs]:
-        return False
-    pairs = [
-        (before, after.directions.get(name, before))
-        for before_job, after in zip(earlier.jobs, later.jobs, strict=True)
-        for name, before in before_job.directions.items()
-    ]
-    if any(after.ios < before.ios or after.runtime_s < before.runtime_s for before, after in pairs):
+    rest, identity = iter(later.jobs), attrgetter("name", "group", "client")
+    same = [next((one for one in rest if identity(one) == identity(job)), None) for job in earlier.jobs]
+    pairs = [(before, after) for before, after in zip(earlier.jobs, same, strict=True) if after]
+    if None in same or not all(was <= now for pair in pairs for was, now in _growing(*pair)):
         return False
     ran_s = [elapsed_s(results.jobs, DIRECTIONS) for results in (earlier, later)]
     if earlier.started_unix_s and later.started_unix_s:
         return later.started_unix_s - earlier.started_unix_s < ran_s[1]
-    grew = any(after.ios > before.ios for before, after in pairs)
-    return grew and (again or ran_s[1] - ran_s[0] > _LEAST_INTERVAL_S)
+    if any(before.ios for before, _ in pairs) and all(one.directions == other.directions for one, other in pairs):
+        return True
+    grew = sum(job.ios for job in later.jobs) > sum(job.ios for job in earlier.jobs)
+    return grew and (not least_s or ran_s[1] - ran_s[0] > least_s)
+
+
+def _growing(before: Job, after: Job) -> Iterator[tuple[float, float]]:
+    """Pairs of numbers, the first of which is no more than the second in reports of one run."""
+    yield from zip(astuple(before.cpu)[2:], astuple(after.cpu)[2:], strict=True)
+    for name, was in before.directions.items():
+        now = after.directions.get(name, was)
+        yield from ((was.ios, now.ios), (was.runtime_s, now.runtime_s))
+        for kind, one in was.latencies.items():
+            other = now.latencies.get(kind, one)
+            yield from ((other.min_ns, one.min_ns + other.step_ns), (one.max_ns, other.max_ns + other.step_ns))
 
 
 def in_direction(jobs: Sequence[Job], direction: str) -> list[Direction]:
@@ -366,9 +386,11 @@ def merged_latency(jobs: Sequence[Job], direction: str, kind: str) -> Latency | 
 
 
 def merged(latencies: Sequence[Latency]) -> Latency | None:
-    """Latencies as one; None of none. fio's own percentiles survive only of one job."""
+    """Latencies as one; None of none, and of several with one of unknown count. fio's percentiles are of one job."""
     if len(latencies) < 2:
         return latencies[0] if latencies else None
+    if not all(latency.count for latency in latencies):
+        return None
     count = sum(latency.count for latency in latencies)
     mean_ns = sum(latency.mean_ns * latency.count for latency in latencies) / count
     squares = sum(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from ioassay.errors import InputError
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
@@ -23,6 +24,7 @@ from ioassay.packs.fio.claims.fio_results import (
     Latency,
     Results,
     error_number,
+    final_reports,
     rate_misfits,
 )
 
@@ -37,11 +39,13 @@ _TAIL = 5 + 7 + 10 + 12
 _LAYOUTS: dict[int, tuple[int, tuple[str, ...]]] = dict.fromkeys((2, 4), (_DIRECTION, ("read", "write", "trim")))
 _LAYOUTS[3] = (_DIRECTION, ("read", "write"))
 _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
+_CLOCKS_DIFFER_S = 0.02
+"""Of processes that end together."""
 _KIB = 1024
 _STEP_NS = 1e3
 """All but means and deviations are whole microseconds."""
 _RESULT = re.compile(
-    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|(?:2|3;2[.]0[.0-9]{0,6});[^;\r\n]{0,256};(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
+    r"(?:^|(?<=[\r\n]))(?:[0-9]{1,9};fio-(?![^;]*;;-1;)|(?:2|3;2[.]0[.0-9]{0,6});[^\r\n]{0,256}?;(?:-?[0-9]{1,20};){7,8}[0-9.]+;[0-9.]+;)[^\r\n]*"
 )
 """With group_reporting 3.33 may add a line of no job in no group. 2.0 wrote its version without `fio-`."""
 
@@ -76,9 +80,35 @@ def split(text: str) -> list[str]:
     return parts_from(text, [lines[place].start() for place in first])
 
 
+def split_by_growth(text: str, source: str) -> list[str]:
+    """Also where no name says it: lines that others continue are reports of one run (--status-interval).
+
+    InputError names `source` where they may as well be those of processes.
+    """
+    if len(parts := split(text)) > 1 or len(jobs := parse(text, source).jobs) < 2:
+        return parts
+    alike = list(takewhile(lambda job: (job.name, job.group) == (jobs[0].name, jobs[0].group), jobs))
+    starts = [line.start() for line in _RESULT.finditer(text)]
+    for number in (one for one in range(1, len(alike)) if not len(alike) % one):  # of the lines of a report
+        reports = [Results("", alike[at : at + number]) for at in range(0, len(alike), number)]
+        if len(final_reports(reports)) == 1:
+            return parts_from(text, starts[: len(alike) : number])
+        if len(final_reports(reports, _CLOCKS_DIFFER_S)) == 1:
+            raise InputError(
+                f"{source}: {len(alike)} terse lines of '{jobs[0].name}' are processes that ran together, or reports "
+                "of one run with --status-interval; expected times that differ by 0.1 s: use --output-format=json"
+            )
+    return parts
+
+
 def _fields(line: str) -> list[str]:
-    """With fio's version in the second place, which version 2 of the format leaves out."""
-    return line.replace("2;", "2;;", 1).split(";") if line.startswith("2;") else line.split(";")
+    """With fio's version in the second place, which version 2 of the format leaves out, and the name in the third.
+
+    A name may have semicolons: the first percentile, the 18th field else, says how many.
+    """
+    fields = line.replace("2;", "2;;", 1).split(";") if line.startswith("2;") else line.split(";")
+    name_end = next((place for place, field in enumerate(fields) if "%=" in field), 0) - 14
+    return [*fields[:2], ";".join(fields[2:name_end]), *fields[name_end:]] if name_end > 3 else fields
 
 
 def _job(fields: Sequence[str]) -> Job:

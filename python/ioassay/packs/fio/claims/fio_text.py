@@ -225,6 +225,9 @@ def _of_sums(jobs: Sequence[Job], first: Job, sums: Sequence[re.Match[str]]) -> 
 
 def _add(block: _Block, line: str) -> None:
     if match := _RATE.match(line) or _RATE_2.match(line):
+        if block.issued or any(match["direction"] == rate["direction"] for rate in block.rates):
+            job, direction = block.head[1], match["direction"]
+            raise InputError(f"{job} has a line of {direction} too many; expected the head of another job before it")
         block.rates.append(match)
         block.latencies.append({})
     elif match := _ISSUED.match(line):
@@ -242,7 +245,11 @@ def _add(block: _Block, line: str) -> None:
             block.below.percentiles_unit = match[2]
             block.below.percentiles += _PERCENTILE.findall(line)  # fio 1 begins on this line
     elif block.below and (line.lstrip().startswith("|") or _PERCENTILE.match(line.lstrip())):
-        block.below.percentiles += _PERCENTILE.findall(line)
+        known, more = block.below.percentiles, _PERCENTILE.findall(line)
+        if known and more and real(more[0][0], "percentile") <= real(known[-1][0], "percentile"):
+            block.below = None  # those of another kind, whose title is damaged
+        else:
+            known += more
 
 
 def _job(block: _Block, record_bytes: Mapping[str, int]) -> Job:
@@ -270,7 +277,8 @@ def _job(block: _Block, record_bytes: Mapping[str, int]) -> Job:
         cpu=block.cpu,
         errors=int(bool(error)) if block.errors is None else block.errors,
         syncs=counts[3] if counts[3:] else None,
-        sync_latency=_latency(sync, counts[3], in_ns) if sync and counts[3:] and counts[3] else None,
+        # Of fdatasync and sync_file_range no number is printed.
+        sync_latency=_latency(sync, sum(counts[3:]), in_ns) if sync else None,
     )
 
 
