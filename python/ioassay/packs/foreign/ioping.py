@@ -51,8 +51,7 @@ _LINE_SIZE = pattern(r"^(#) (\w{1,5}) (<<<|>>>|from|to) ")
 _RAW = re.compile(r"^[0-9]{1,19}(?: [0-9]{1,19}){9}$", re.M)
 _RAW_NAMES = ("count", "time", "iops", "bps", "min", "avg", "max", "mdev", "all", "elapsed")
 _STATED = {"min": "min", "avg": "mean", "max": "max", "mdev": "stddev"}
-_KINDS = {"read": "read", "written": "write", "": "mixed"}
-_WAYS = {"<<<": "read", "from": "read", ">>>": "write", "to": "write"}
+_KINDS = {"read": "read", "written": "write", "<<<": "read", ">>>": "write", "from": "read", "to": "write"}
 _VALUED = "acbeiSsowlrtTpP"
 _LONG = dict(
     pair.split("=")
@@ -113,22 +112,16 @@ def _entries(text: str) -> Iterator[Entry]:
     if not found:
         raise InputError(f"ioping printed no statistics; it ends with {last_line(text)}")
     for claim, completed in found:
-        for entry in claim_entries.entries([replace(claim, **completed)]):
+        for entry in claim_entries.entries([replace(claim, **completed)]) or [Entry("ioping")]:
             generated = {"generated.ops_rate": claim.operations_per_s} if claim.operations_per_s else {}
             yield replace(entry, metrics={**entry.metrics, **generated})
 
 
 def _is_raw(text: str) -> bool:
     """Whether a text is nothing but lines of -B, whose numbers agree with each other."""
-    if not text.strip() or _RAW.sub("", text).strip():
-        return False
-    lines = [dict(zip(_RAW_NAMES, map(int, line.split()), strict=True)) for line in _RAW.findall(text)]
-    return all(
-        one["min"] <= one["avg"] <= one["max"] <= one["time"]
-        and one["count"] <= one["all"]
-        and abs(one["iops"] * one["time"] - one["count"] * 10**9) <= one["time"]
-        for one in lines
-    )
+    lines = [[int(word) for word in line.split()] for line in _RAW.findall(text)]
+    agree = (abs(one[2] * one[1] - one[0] * 10**9) <= one[1] and one[4] <= one[5] <= one[6] for one in lines)
+    return bool(lines) and not _RAW.sub("", text).strip() and all(agree)
 
 
 def _runs(text: str, command: _Command, *, has_raw: bool) -> list[_Run]:
@@ -161,75 +154,59 @@ def _of_text(text: str, command: _Command) -> Iterator[_Run]:
         start = end
         printed_bytes = size(sizes[-1][0], sizes[-1][1], "ioping's request").rounded if sizes else None
         each_bytes = printed_bytes if sizes else command.size_bytes
-        every_sum = generated or completed
-        made, ended = every_sum["requests"], completed["requests"]
-        operations, exact = _amounts(every_sum, each_bytes)
+        made, ended = (generated or completed)["requests"], completed["requests"]
+        stated = _of_sum(generated or completed, each_bytes)
+        if generated is None:
+            stated = {name: stated[name] for name in ("operations", "bytes")}
         for one in lines:
             mark(text, *one.span())
         latencies = ends.numbers if ends else {}
         every = [(duration(one[2], one[3], "ioping's time"), not one[4]) for one in lines]
-        if [one[1] for one in lines] != [str(number) for number in range(1, (operations or 0) + 1)]:
+        if [one[1] for one in lines] != [str(number) for number in range(1, (stated["operations"] or 0) + 1)]:
             every = []  # a filter left some out, or several runs are in one output
-        misfits, interval = _of_requests(completed, latencies, [one for one, timed in every if timed]), dict[str, Any]()
-        if "bytes" in completed:
-            misfits = [*_of_sum("completed", completed, printed_bytes), *misfits]
+        misfits = _of_requests(completed, latencies, [one for one, timed in every if timed])
+        for name, total in (("completed", completed), ("generated", generated)):
+            misfits += _of_totals(name, total, printed_bytes) if total and "bytes" in total else []
         if generated:
-            time, rate, volume, iops = (generated[name] for name in ("time", "rate", "bytes", "iops"))
-            misfits += _of_sum("generated", generated, printed_bytes)
-            longest_s = time.value + time.step + completed["time"].step
+            longest_s = generated["time"].value + generated["time"].step + completed["time"].step
             misfits += between("completed time", completed["time"].value, 0.0, longest_s)
-            interval = {
-                "seconds": time.value,
-                "clock_step_s": time.step,
-                "rate_bytes_per_s": rate.value,
-                "rate_unit_bytes": rate.step if made.whole else max(rate.step, volume.step),
-                "operations_per_s": iops.value,
-                "operations_per_s_step": iops.step,
-            }
-        ways = {_WAYS[one[2]] for one in sizes}
-        kind = _KINDS[completed.text("kind")]
+        way = completed.text("kind") or ("" if "bytes" in completed or not sizes else sizes[-1][2])
         claim = _claim(
             command,
-            kind=kind if "bytes" in completed else ways.pop() if len(ways) == 1 else command.kind,
+            kind=_KINDS.get(way, "mixed"),
             target=titles[-1] if titles else "",
-            operations=operations,
-            bytes=exact,
             latency_ns={name: one.value * 1e9 for name, one in latencies.items() if one.value > 0},
             latency_step_ns={name: value.step * 1e9 for name, value in latencies.items()},
             latency_operations=None if made.whole and ended == made else ended.rounded,
             record_bytes=each_bytes,
             requests_ns=tuple(one.value * 1e9 for one, _ in every),
             misfits=tuple(misfits),
-            **interval,
+            **stated,
         )
-        rate = completed.numbers.get("rate") or completed["rate_mib"]
-        numbers = (ended.value, completed["time"].value, rate.value, completed["iops"].value)
-        yield claim, _completed(*_amounts(completed, each_bytes), *numbers)
+        yield claim, _of_sum(completed, each_bytes)
 
 
-def _amounts(printed: Fields, each_bytes: int | None) -> tuple[int | None, int | None]:
-    """Requests and bytes of a sum as far as they are exact; bytes also where no number of requests is to contradict."""
-    made, volume = printed["requests"], printed.numbers.get("bytes")
-    operations = made.rounded if made.whole else None
+def _of_sum(printed: Fields, each_bytes: int | None) -> dict[str, Any]:
+    """What a claim says of a sum; bytes are exact, or no number of requests is there to contradict them."""
+    made, time, iops, volume = printed["requests"], printed["time"], printed["iops"], printed.numbers.get("bytes")
+    operations, rate = made.rounded if made.whole else None, printed.numbers.get("rate") or printed["rate_mib"]
     exact = volume.rounded if volume and (volume.whole or operations is None) else None
     if operations is not None and each_bytes:
         product = whole_number(operations * each_bytes, "ioping's bytes")
-        if volume is None or abs(product - volume.value) <= volume.step:
-            exact = product
-    return operations, exact
+        exact = product if volume is None or abs(product - volume.value) <= volume.step else exact
+    return {
+        "operations": operations,
+        "bytes": exact,
+        "seconds": time.value,
+        "clock_step_s": time.step,
+        "rate_bytes_per_s": rate.value,
+        "rate_unit_bytes": max(rate.step, volume.step if volume and not made.whole else 0.0),
+        "operations_per_s": iops.value,
+        "operations_per_s_step": iops.step,
+    }
 
 
-def _completed(
-    operations: int | None, volume: int | None, number: float, seconds: float, bytes_per_s: float, per_s: float
-) -> dict[str, Any]:
-    """What is imported; of a run without any completed request (`number`) only what was generated, without its rate."""
-    if not number:
-        return {"seconds": None, "rate_bytes_per_s": None, "operations_per_s": None}
-    rates = {"seconds": seconds, "rate_bytes_per_s": bytes_per_s, "operations_per_s": per_s}
-    return {"operations": operations, "bytes": volume, **rates}
-
-
-def _of_sum(name: str, found: Fields, each_bytes: int | None) -> list[Misfit]:
+def _of_totals(name: str, found: Fields, each_bytes: int | None) -> list[Misfit]:
     """What of a line of totals contradicts the rest of it; times are in seconds."""
     requests, time, volume, iops, per_s = (found[one] for one in ("requests", "time", "bytes", "iops", "rate"))
     steps = 0.0 if requests.whole else requests.step, time.step, iops.step
@@ -311,9 +288,8 @@ def _exact(command: _Command, stat: Mapping[str, float], operations: int, **clai
         misfits=(*misfits, *of_spread("", spread)),
         **claimed,
     )
-    each_bytes = round(claim.bytes / operations) if claim.bytes and operations else None
-    volume = round(number) * each_bytes if each_bytes else None
-    return claim, _completed(round(number), volume, number, time_s, stat["bps"], stat["iops"])
+    rates = {"seconds": time_s, "rate_bytes_per_s": stat["bps"], "operations_per_s": stat["iops"]}
+    return claim, {"operations": round(number), "bytes": stat.get("size"), **rates}
 
 
 def _claim(command: _Command, *, kind: str, target: str = "", **numbers: Any) -> Claim:
