@@ -261,6 +261,19 @@ def test_a_plugin_imports_results_of_its_format(install: Install, tmp_path: Path
     assert speeds == {4096: 100.0, 8192: 180.0}
 
 
+@pytest.mark.parametrize(
+    ("package", "working", "broken"),
+    [("pour-d", "float(rate)", "float(rat)"), ("pour-e", 'text.startswith("pour v1")', "txt")],
+)
+def test_an_error_of_a_format_names_the_file_and_the_plugin(
+    install: Install, tmp_path: Path, package: str, working: str, broken: str
+) -> None:
+    install(package, "formats", "pour", IMPORTED.replace(working, broken))
+    (results := tmp_path / "results.txt").write_text("pour v1\n4096 100\n")
+    with pytest.raises(InputError, match=rf"/results\.txt cannot be read: the plugin {package} 1\.2 raised NameErr"):
+        importer.take_in([results], tmp_path / "run")
+
+
 ANALYSIS = """
 from ioassay.narrative.finding import Finding
 

@@ -21,13 +21,14 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from ioassay import debug_log
-from ioassay.errors import BrokenPlugin, Interrupted, one_line
+from ioassay.errors import BrokenPlugin, InputError, Interrupted, IoassayError, one_line
 from ioassay.hints import suggestion
 from ioassay.pack import Pack, listed
 
@@ -278,6 +279,17 @@ def fault(error: BaseException) -> str:
             place = f"the plugin {owner.source} raised {_described(error)} ({module}, line {trace.tb_lineno})"
         trace = trace.tb_next
     return place
+
+
+@contextmanager
+def faults_named(what: str) -> Iterator[None]:
+    """Make an InputError of what the code of a plugin raises: `what` (`x cannot be read`) and the `fault`."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, IoassayError) or not (said := fault(error)):
+            raise
+        raise InputError(f"{what}: {said}") from error
 
 
 def _described(error: BaseException) -> str:

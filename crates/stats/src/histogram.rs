@@ -110,9 +110,14 @@ impl Histogram {
     /// The quantile `q` (0 to 1): type 7 (see [`FractionalRank`]) over the buckets' values, so
     /// within 0.05 % of what [`percentile`](crate::percentile) says of the raw values.
     pub fn value_at_quantile(&self, q: f64) -> Result<f64, Error> {
+        self.multiple_at_quantile(q, 1)
+    }
+
+    /// The same of values that are all multiples of `unit`: exact where a bucket holds only one multiple.
+    pub fn multiple_at_quantile(&self, q: f64, unit: u64) -> Result<f64, Error> {
         let rank = FractionalRank::of(q, self.count())?;
         let (low, next) = self.indexes_at(rank.low);
-        Ok(rank.between(self.representative(low) as f64, self.representative(next) as f64))
+        Ok(rank.between(self.multiple(low, unit) as f64, self.multiple(next, unit) as f64))
     }
 
     /// Order-statistic interval of the quantile `q` behind independent values: lower and upper
@@ -179,6 +184,21 @@ impl Histogram {
     fn representative(&self, index: usize) -> u64 {
         let (low, high) = self.edges(index);
         layout::middle_of(index).clamp(low, high)
+    }
+
+    /// The multiple of `unit` that stands for a bucket, the next one up to its middle if it holds several.
+    fn multiple(&self, index: usize, unit: u64) -> u64 {
+        let (low, high) = self.edges(index);
+        let middle = self.representative(index);
+        let below = middle - middle.checked_rem(unit).unwrap_or(0);
+        let above = below.saturating_add(unit);
+        if below >= low {
+            below
+        } else if above <= high {
+            above
+        } else {
+            middle
+        }
     }
 }
 

@@ -196,16 +196,12 @@ def _claims_of(
     printing = [one for one in own if _member(name, "prints")(one.words)]
     if own and not printing:
         return []
-    try:
+    with registry.faults_named(f"the claims of {name} cannot be read"):
         if own and hasattr(found, "split"):
             claims = _read_of_runs(name, printed, files, programs, printing)
         else:
             words = argv if not own else printing[0].words if len(printing) == 1 else ()
             claims = _read_whole(name, expanded(words, files), printed, files)
-    except Exception as error:
-        if isinstance(error, InputError) or not (fault := registry.fault(error)):
-            raise
-        raise InputError(f"the claims of {name} cannot be read: {fault}") from error
     return claims if alone else _marked(claims, "among-others")
 
 

@@ -268,6 +268,13 @@ def test_the_interval_is_the_most_exact_in_print(words: str, seconds: float | No
     assert claim.seconds == (seconds and pytest.approx(seconds))
 
 
+def test_the_rate_of_one_run_is_the_printed_one_and_of_several_that_of_all() -> None:
+    lines = [f"fillseq : 661.9 micros/op {rate} ops/sec 1.984 seconds 3000 operations;" for rate in (1511, 1512)]
+    assert benchmark_metrics(claims.parse(lines[0]), ["fillseq"])["fillseq.ops_rate"] == 1511
+    both = benchmark_metrics(claims.parse("\n".join(lines)), ["fillseq"])
+    assert both["fillseq.ops_rate"] == pytest.approx(3000 / 1.984)
+
+
 @pytest.mark.rocksdb
 def test_four_loads_are_measured_in_processes_of_their_own(driver: DbBench, tmp_path: Path) -> None:
     loads = ("fillseq", "readseq", "fillrandom", "readrandom")

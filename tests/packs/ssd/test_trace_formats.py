@@ -131,6 +131,16 @@ def test_the_files_of_all_processors_are_one_trace(
         assert table_of(name, tmp_path / "out.csv", read={"event": event}) == rows
 
 
+def test_files_of_processors_that_a_shell_lists_are_one_trace(tmp_path: Path) -> None:
+    record_of("<", 7, events(seed=7), tmp_path)
+    ours = sorted(tmp_path.glob("sda.blktrace.*"))
+    other = [tmp_path / "x.csv", tmp_path / "b" / "sda.blktrace.0"]
+    (whole, *rest) = traces.distinct([*ours, *other])
+    assert rest == other
+    assert traces.info(whole)["requests"] == traces.info(ours[0])["requests"]
+    assert traces.distinct(ours[:1]) == ours[:1]
+
+
 def blkparse(name: str, folder: Path) -> None:
     """What blkparse makes of a trace, as the file `text`."""
     if shutil.which("blkparse") is None:

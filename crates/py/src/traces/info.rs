@@ -28,7 +28,7 @@ pub fn trace_info<'py>(py: Python<'py>, source: &Bound<'py, PyDict>, page_bytes:
     found.set_item("format", format)?;
     found.set_item("requests", info.requests())?;
     found.set_item("kinds", kinds(py, &info)?)?;
-    found.set_item("size_bytes", distribution(py, &info.sizes_bytes)?)?;
+    found.set_item("size_bytes", distribution(py, &info.sizes_bytes, info.length_align_bytes)?)?;
     found.set_item("time", time(py, &info)?)?;
     found.set_item("space", space(py, &info)?)?;
     found.set_item("doubts", warnings(py, &info)?)?;
@@ -70,13 +70,14 @@ fn kinds<'py>(py: Python<'py>, info: &Info) -> PyResult<Bound<'py, PyDict>> {
     Ok(kinds)
 }
 
-fn distribution<'py>(py: Python<'py>, values: &Histogram) -> PyResult<Bound<'py, PyDict>> {
+/// Of values that are multiples of `unit`.
+fn distribution<'py>(py: Python<'py>, values: &Histogram, unit: u64) -> PyResult<Bound<'py, PyDict>> {
     let of = PyDict::new(py);
     let moments = values.moments();
     of.set_item("mean", moments.mean())?;
     of.set_item("min", moments.min())?;
     for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-        of.set_item(name, values.value_at_quantile(q).ok())?;
+        of.set_item(name, values.multiple_at_quantile(q, unit).ok())?;
     }
     of.set_item("max", moments.max())?;
     Ok(of)
@@ -88,7 +89,7 @@ fn time<'py>(py: Python<'py>, info: &Info) -> PyResult<Bound<'py, PyDict>> {
     time.set_item("last_ns", info.last_ns)?;
     time.set_item("span_s", info.span_ns() as f64 / 1e9)?;
     time.set_item("requests_per_s", info.requests_per_second())?;
-    time.set_item("gap_ns", distribution(py, &info.gaps_ns)?)?;
+    time.set_item("gap_ns", distribution(py, &info.gaps_ns, 1)?)?;
     time.set_item("distinct", info.distinct_times)?;
     time.set_item("largest_burst", info.largest_burst)?;
     time.set_item("backward", info.backward)?;

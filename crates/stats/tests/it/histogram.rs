@@ -41,6 +41,17 @@ fn one_value_is_every_quantile() {
 }
 
 #[test]
+fn quantiles_of_multiples_are_values_that_occur() {
+    let sizes = [512, 4096, 8192, 1_044_480, 1 << 40];
+    let histogram = of(&sizes);
+    assert_eq!(histogram.value_at_quantile(0.25), Ok(4097.0));
+    for (rank, &size) in sizes.iter().enumerate() {
+        assert_eq!(histogram.multiple_at_quantile(rank as f64 / 4.0, 512), Ok(size as f64));
+    }
+    assert_eq!(of(&[0, 0]).multiple_at_quantile(0.5, 0), Ok(0.0));
+}
+
+#[test]
 fn questions_that_cannot_be_are_refused() {
     let one = of(&[1]);
     for q in [-0.1, 1.1, f64::NAN, f64::INFINITY] {

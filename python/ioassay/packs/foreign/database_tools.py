@@ -151,7 +151,7 @@ _LARGEST_ERROR = 0.25
 _STEP_MS = 0.01
 """Of latencies."""
 _FEWEST_EVENTS = 10
-"""With fewer the mean latency is less exact than half a microsecond."""
+"""With fewer their sum has no more digits than the printed mean."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _event_times_ns(body: Fields, events: int) -> dict[str, float]:
     if events >= _FEWEST_EVENTS and sum_ms is not None:
         summed_ms = sum_ms / events
         times_ms["mean"] = summed_ms if mean_ms is None or abs(summed_ms - mean_ms) <= _STEP_MS else mean_ms
-    elif not events and mean_ms is not None:
+    elif mean_ms is not None:
         times_ms["mean"] = mean_ms
     if "percentile" in body:
         times_ms[f"p{body['share'].rounded}"] = body["percentile"].value
@@ -353,7 +353,7 @@ def _of_test(test: _FileTest) -> Iterator[Claim]:
             rate_unit_bytes=max(printed.step if printed else 1.0, 0.0 if known else counts.error * (block_bytes or 1)),
             latency_ns=latency_ns if alone and not syncs_between and not test.engine else {},
             latency_step_ns=dict.fromkeys(
-                latency_ns.keys() - {"mean"} if test.events else latency_ns, _STEP_MS * _MS_NS
+                latency_ns.keys() - {"mean"} if test.events >= _FEWEST_EVENTS else latency_ns, _STEP_MS * _MS_NS
             ),
             operations_per_s=per_s,
             operations_per_s_step=2 * _HALF_STEP,

@@ -24,6 +24,7 @@ from ioassay.formats import claim_entries
 from ioassay.formats.result_entry import REGISTRY, Entry
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
+from ioassay.registry import faults_named
 from ioassay.store.run_folder import RunStore, new_folder
 from ioassay.study.model import Study, Suite, make_study
 from ioassay.study.plan import make_trial
@@ -101,17 +102,17 @@ def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
         if not path.is_file():
             what = "is no regular file" if path.exists() else "no such file"
             raise InputError(f"{name}: {what}; expected files of results")
-    groups = [
-        replace(entry, format=name)
-        for name in REGISTRY
-        if (grouped := getattr(REGISTRY.load(name), "grouped", None)) is not None
-        for entry in grouped(files)
-    ]
+    groups = list[Entry]()
+    for name in REGISTRY:
+        if (grouped := getattr(REGISTRY.load(name), "grouped", None)) is not None:
+            with faults_named("the files cannot be grouped"):
+                groups += (replace(entry, format=name) for entry in grouped(files))
     taken = {path for group in groups for path in group.files}
     entries, unread = list[Entry](), dict[str, InputError]()
     for member in members:
         try:
-            entries += _read_results(member) if member.path not in taken else []
+            with faults_named(f"{member.name} cannot be read"):
+                entries += _read_results(member) if member.path not in taken else []
         except UnknownFormat as error:
             if member.name in given:
                 raise

@@ -2,7 +2,9 @@
 
 ioping prints two sums. The requests that were *completed* leave out the first (the warm-up) and those outside -t and
 -T, and their time is that of the requests alone; those that were *generated* are all, with the pauses between them.
-docs/claims.md says which is claimed. A number without decimals is exact (ioping.c: print_suffix has decimals only where
+The second is claimed, since the kernel sees all, and the first imported, since latencies are of these. Versions before
+1.0 print no second sum; their first has the time of the pauses in it where it has no volume (0.6), and no interval is
+claimed. A number without decimals is exact (ioping.c: print_suffix has decimals only where
 the value is not whole).
 """
 
@@ -13,18 +15,19 @@ import posixpath
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions
+from ioassay.formats import Conventions, claim_entries
 from ioassay.formats.number_parsing import (
     Quantity,
     Spread,
     between,
     duration,
     equal,
+    last_line,
     lines_with,
     mark,
     next_lines,
@@ -36,6 +39,7 @@ from ioassay.formats.number_parsing import (
     size,
     whole_number,
 )
+from ioassay.formats.result_entry import Entry, ResultFile
 from ioassay.formats.text_rules import Fields, Tool, pattern, rules
 from ioassay.pack import words
 from ioassay.records.record import Claim, Misfit
@@ -43,11 +47,11 @@ from ioassay.records.record import Claim, Misfit
 _RULES = rules(Path(__file__).with_name("rules.toml"))
 _REQUEST = pattern(r": request=([0-9]{1,9}) time=(#) (\w{1,4})( \((?:warmup|too fast|too slow)\))?")
 _TITLE = re.compile(r"^--- (.{1,4096}) \([^()\n]{1,200}\) ioping statistics ---$", re.M)
-_LINE_SIZE = pattern(r"^(#) (\w{1,3}) (?:<<<|>>>) ")
+_LINE_SIZE = pattern(r"^(#) (\w{1,5}) (<<<|>>>|from|to) ")
 _RAW = re.compile(r"^[0-9]{1,19}(?: [0-9]{1,19}){9}$", re.M)
 _RAW_NAMES = ("count", "time", "iops", "bps", "min", "avg", "max", "mdev", "all", "elapsed")
 _STATED = {"min": "min", "avg": "mean", "max": "max", "mdev": "stddev"}
-_KINDS = {"read": "read", "written": "write", "": "mixed"}
+_KINDS = {"read": "read", "written": "write", "<<<": "read", ">>>": "write", "from": "read", "to": "write"}
 _VALUED = "acbeiSsowlrtTpP"
 _LONG = dict(
     pair.split("=")
@@ -80,6 +84,10 @@ class _Command:
     size_bytes: int | None = None
 
 
+_Run = tuple[Claim, Mapping[str, Any]]
+"""What is claimed of all requests, and what of the claim is another for those that were completed."""
+
+
 def _claims(text: str, argv: Sequence[str]) -> Iterator[Claim]:
     """One claim a run."""
     command = _Command()
@@ -95,72 +103,110 @@ def _claims(text: str, argv: Sequence[str]) -> Iterator[Claim]:
             target=options.get("", ""),
             size_bytes=size(printed[1], printed[2], "ioping's -s").rounded if printed else _DEFAULT_BYTES,
         )
+    yield from (claim for claim, _ in _runs(text, command, has_raw=command.known))
+
+
+def _entries(text: str) -> Iterator[Entry]:
+    """One entry a run: the completed requests, and the rate at which all were generated."""
+    found = [run for part in _split(text) for run in _runs(part, _Command(kind="mixed"), has_raw=_is_raw(text))]
+    if not found:
+        raise InputError(f"ioping printed no statistics; it ends with {last_line(text)}")
+    for claim, completed in found:
+        for entry in claim_entries.entries([replace(claim, **completed)]) or [Entry("ioping")]:
+            generated = {"generated.ops_rate": claim.operations_per_s} if claim.operations_per_s else {}
+            yield replace(entry, metrics={**entry.metrics, **generated})
+
+
+def _is_raw(text: str) -> bool:
+    """Whether a text is nothing but lines of -B, whose numbers agree with each other."""
+    lines = [[int(word) for word in line.split()] for line in _RAW.findall(text)]
+    agree = (abs(one[2] * one[1] - one[0] * 10**9) <= one[1] and one[4] <= one[5] <= one[6] for one in lines)
+    return bool(lines) and not _RAW.sub("", text).strip() and all(agree)
+
+
+def _runs(text: str, command: _Command, *, has_raw: bool) -> list[_Run]:
+    """Those of text, JSON or, where it `has_raw` numbers, of the last line of these."""
     found = list(_of_text(text, command))
     if not found and '"stat": {' in text:
         found = [_of_json(text, command)]
-    elif not found and command.known and (lines := _RAW.findall(text)):
+    elif not found and has_raw and (lines := _RAW.findall(text)):
         numbers = {name: whole_number(word, name) for name, word in zip(_RAW_NAMES, lines[-1].split(), strict=True)}
         # The bytes are those of the requests, whose size the numbers do not say.
         volume = whole_number(numbers["all"] * (command.size_bytes or 0), "ioping's bytes") or None
         stated = {"bytes": volume, "seconds": numbers["elapsed"] / 1e9, "record_bytes": command.size_bytes}
         found = [_exact(command, numbers, numbers["all"], kind=command.kind, **stated)]
-    yield from found
+    return found
 
 
-def _of_text(text: str, command: _Command) -> Iterator[Claim]:
-    """Of each run's statistics: two sums and, if any request was timed, the ends of their times."""
+def _of_text(text: str, command: _Command) -> Iterator[_Run]:
+    """Of each run's statistics: two sums (one before 1.0) and, if any request was timed, the ends of their times."""
     start = 0
     for end, line in lines_with(text, " requests completed in "):
         completed, following = _RULES["ioping_completed"].line(line), [*next_lines(text, end, 2), "", ""]
-        generated, ends = _RULES["ioping_generated"].line(following[0]), _RULES["ioping_ends"].line(following[1])
-        if completed is None or generated is None:
+        generated = _RULES["ioping_generated"].line(following[0])
+        last = following[1 if generated else 0]
+        ends = _RULES["ioping_ends"].line(last) or _RULES["ioping_ends_ms"].line(last)
+        if completed is None or (generated is None and ends is None):
             continue
         start = max(start, end - 10_000)
         titles, sizes = _TITLE.findall(text, start, end), _LINE_SIZE.findall(text, start, end)
         lines = [*_REQUEST.finditer(text, start, end)]
         start = end
-        volume, made, ended = generated["bytes"], generated["requests"], completed["requests"]
         printed_bytes = size(sizes[-1][0], sizes[-1][1], "ioping's request").rounded if sizes else None
         each_bytes = printed_bytes if sizes else command.size_bytes
-        operations = made.rounded if made.whole else None
-        exact = volume.rounded if volume.whole or operations is None else None
-        if operations is not None and each_bytes and abs(operations * each_bytes - volume.value) <= volume.step:
-            exact = whole_number(operations * each_bytes, "ioping's bytes")
+        made, ended = (generated or completed)["requests"], completed["requests"]
+        stated = _of_sum(generated or completed, each_bytes)
+        if generated is None:
+            stated = {name: stated[name] for name in ("operations", "bytes")}
         for one in lines:
             mark(text, *one.span())
         latencies = ends.numbers if ends else {}
         every = [(duration(one[2], one[3], "ioping's time"), not one[4]) for one in lines]
-        if [one[1] for one in lines] != [str(number) for number in range(1, (operations or 0) + 1)]:
+        if [one[1] for one in lines] != [str(number) for number in range(1, (stated["operations"] or 0) + 1)]:
             every = []  # a filter left some out, or several runs are in one output
-        step = generated["time"].step
-        longest_s = generated["time"].value + step + completed["time"].step
-        yield _claim(
+        misfits = _of_requests(completed, latencies, [one for one, timed in every if timed])
+        for name, total in (("completed", completed), ("generated", generated)):
+            misfits += _of_totals(name, total, printed_bytes) if total and "bytes" in total else []
+        if generated:
+            longest_s = generated["time"].value + generated["time"].step + completed["time"].step
+            misfits += between("completed time", completed["time"].value, 0.0, longest_s)
+        way = completed.text("kind") or ("" if "bytes" in completed or not sizes else sizes[-1][2])
+        claim = _claim(
             command,
-            kind=_KINDS[completed.text("kind")],
+            kind=_KINDS.get(way, "mixed"),
             target=titles[-1] if titles else "",
-            operations=operations,
-            bytes=exact,
-            seconds=generated["time"].value,
-            clock_step_s=step,
-            rate_bytes_per_s=generated["rate"].value,
-            rate_unit_bytes=generated["rate"].step if made.whole else max(generated["rate"].step, volume.step),
             latency_ns={name: one.value * 1e9 for name, one in latencies.items() if one.value > 0},
             latency_step_ns={name: value.step * 1e9 for name, value in latencies.items()},
             latency_operations=None if made.whole and ended == made else ended.rounded,
-            operations_per_s=generated["iops"].value,
-            operations_per_s_step=generated["iops"].step,
             record_bytes=each_bytes,
             requests_ns=tuple(one.value * 1e9 for one, _ in every),
-            misfits=(
-                *_of_sum("completed", completed, printed_bytes),
-                *_of_sum("generated", generated, printed_bytes),
-                *between("completed time", completed["time"].value, 0.0, longest_s),
-                *_of_requests(completed, latencies, [one for one, timed in every if timed]),
-            ),
+            misfits=tuple(misfits),
+            **stated,
         )
+        yield claim, _of_sum(completed, each_bytes)
 
 
-def _of_sum(name: str, found: Fields, each_bytes: int | None) -> list[Misfit]:
+def _of_sum(printed: Fields, each_bytes: int | None) -> dict[str, Any]:
+    """What a claim says of a sum; bytes are exact, or no number of requests is there to contradict them."""
+    made, time, iops, volume = printed["requests"], printed["time"], printed["iops"], printed.numbers.get("bytes")
+    operations, rate = made.rounded if made.whole else None, printed.numbers.get("rate") or printed["rate_mib"]
+    exact = volume.rounded if volume and (volume.whole or operations is None) else None
+    if operations is not None and each_bytes:
+        product = whole_number(operations * each_bytes, "ioping's bytes")
+        exact = product if volume is None or abs(product - volume.value) <= volume.step else exact
+    return {
+        "operations": operations,
+        "bytes": exact,
+        "seconds": time.value,
+        "clock_step_s": time.step,
+        "rate_bytes_per_s": rate.value,
+        "rate_unit_bytes": max(rate.step, volume.step if volume and not made.whole else 0.0),
+        "operations_per_s": iops.value,
+        "operations_per_s_step": iops.step,
+    }
+
+
+def _of_totals(name: str, found: Fields, each_bytes: int | None) -> list[Misfit]:
     """What of a line of totals contradicts the rest of it; times are in seconds."""
     requests, time, volume, iops, per_s = (found[one] for one in ("requests", "time", "bytes", "iops", "rate"))
     steps = 0.0 if requests.whole else requests.step, time.step, iops.step
@@ -177,14 +223,16 @@ def _of_requests(ended: Fields, latencies: Mapping[str, Quantity], timed: Sequen
     number_step = 0.0 if number.whole else number.step
     if latencies:
         mean = latencies["mean"]
-        found += quotient("mean", time.value, number.value, mean.value, time.step, number_step, mean.step)
+        if "bytes" in ended:
+            found += quotient("mean", time.value, number.value, mean.value, time.step, number_step, mean.step)
         mean_s, spread_s, least_s, most_s = (latencies[name].value for name in ("mean", "stddev", "min", "max"))
         step = max(one.step for one in latencies.values())
         found += of_spread("", Spread(number.rounded, mean_s, spread_s, least_s, most_s, step=step))
     if timed:
         values, step = [one.value for one in timed], max(one.step for one in timed)
         found += equal("completed requests", number.value, len(timed), number_step)
-        found += equal("completed time", time.value, sum(values), sum(one.step for one in timed) + time.step)
+        if "bytes" in ended:
+            found += equal("completed time", time.value, sum(values), sum(one.step for one in timed) + time.step)
         ends = {name: choose(timed, key=lambda one: one.value) for name, choose in (("min", min), ("max", max))}
         for name in ends.keys() & latencies.keys():
             found += equal(name, latencies[name].value, ends[name].value, ends[name].step + latencies[name].step)
@@ -194,7 +242,7 @@ def _of_requests(ended: Fields, latencies: Mapping[str, Quantity], timed: Sequen
     return found
 
 
-def _of_json(text: str, command: _Command) -> Claim:
+def _of_json(text: str, command: _Command) -> _Run:
     """The last statistics; each element of the list is a request or statistics."""
     try:
         elements, _ = json.JSONDecoder().raw_decode(text, text.index("["))
@@ -224,15 +272,15 @@ def _of_json(text: str, command: _Command) -> Claim:
     )
 
 
-def _exact(command: _Command, stat: Mapping[str, float], operations: int, **claimed: Any) -> Claim:
-    """A claim with exact statistics: times are in ns, rates are rounded down, or have decimals."""
+def _exact(command: _Command, stat: Mapping[str, float], operations: int, **claimed: Any) -> _Run:
+    """A run with exact statistics: times are in ns, rates are rounded down, or have decimals."""
     number, time_s = stat["count"], stat["time"] / 1e9
     misfits = quotient("iops", number, time_s, stat["iops"], 0.0, 0.0, 1.0)
     misfits += quotient("mean", stat["time"], number, stat["avg"], 0.0, 0.0, 1.0)
     if "size" in stat:
         misfits += quotient("rate", stat["size"], time_s, stat["bps"], 0.0, 0.0, 1.0)
     spread = Spread(round(number), stat["avg"], stat["mdev"], stat["min"], stat["max"], step=1.0)
-    return _claim(
+    claim = _claim(
         command,
         operations=operations,
         latency_ns={name: float(stat[stated]) for stated, name in _STATED.items() if stat[stated]},
@@ -240,6 +288,8 @@ def _exact(command: _Command, stat: Mapping[str, float], operations: int, **clai
         misfits=(*misfits, *of_spread("", spread)),
         **claimed,
     )
+    rates = {"seconds": time_s, "rate_bytes_per_s": stat["bps"], "operations_per_s": stat["iops"]}
+    return claim, {"operations": round(number), "bytes": stat.get("size"), **rates}
 
 
 def _claim(command: _Command, *, kind: str, target: str = "", **numbers: Any) -> Claim:
@@ -256,7 +306,7 @@ def _claim(command: _Command, *, kind: str, target: str = "", **numbers: Any) ->
     )
 
 
-CLAIMS = Tool(
+CLAIMS: Tool = Tool(
     "ioping",
     claims=_claims,
     missing="ioping printed no statistics",
@@ -265,4 +315,5 @@ CLAIMS = Tool(
     ),
     split=_split,
     CONVENTIONS=Conventions(syncs_timed=True),
+    RESULTS=ResultFile("ioping's output", lambda text: CLAIMS.looks_like(text) or _is_raw(text), _entries),
 )

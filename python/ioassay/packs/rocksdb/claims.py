@@ -110,6 +110,8 @@ class Benchmark:
     """Of one thread from operation to operation."""
     operations: int | None = None
     seconds: float | None = None
+    operations_per_s: float | None = None
+    """In print, a whole number."""
     rate_bytes_per_s: float | None = None
     """Of keys and values."""
     rate_step_bytes_per_s: float = 1.0
@@ -202,6 +204,7 @@ def _benchmarks(text: str) -> Iterator[Benchmark]:
             mean_ns=mean_us * 1e3,
             operations=number,
             seconds=number / per_s if number is not None and per_s and is_finer else printed_s,
+            operations_per_s=float(per_s) if rate else None,
             rate_bytes_per_s=real(volume, f"{name} MB/s") * 2**20 if volume else None,
             rate_step_bytes_per_s=step_of(volume) * 2**20 if volume else 1.0,
             keys_asked=whole_number(keys["asked"], f"{name} asked") if keys else 0,
@@ -302,6 +305,8 @@ def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
         test=benchmark.name,
         operations=benchmark.operations,
         seconds=benchmark.seconds,
+        operations_per_s=benchmark.operations_per_s,
+        operations_per_s_step=1.0,
         rate_bytes_per_s=benchmark.rate_bytes_per_s,
         rate_unit_bytes=benchmark.rate_step_bytes_per_s,
         clock_step_s=_CLOCK_STEP_S,

@@ -456,7 +456,9 @@ def _of_runs(runs: Sequence[Benchmark]) -> dict[str, float]:
     found: dict[str, float] = {}
     if timed := [(run, run.operations, run.seconds) for run in runs if run.operations and run.seconds]:
         operations = sum(operations for _, operations, _ in timed)
-        found = {"ops_rate": operations / sum(seconds for _, _, seconds in timed), "ops": float(operations)}
+        printed = runs[0].operations_per_s if len(runs) == 1 else None
+        rate = printed or operations / sum(seconds for _, _, seconds in timed)
+        found = {"ops_rate": rate, "ops": float(operations)}
         moved = [(run.rate_bytes_per_s, seconds) for run, _, seconds in timed if run.rate_bytes_per_s is not None]
         if moved:
             found["bw"] = sum(rate * seconds for rate, seconds in moved) / sum(seconds for _, seconds in moved)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -50,6 +51,19 @@ def shipped() -> dict[str, Path]:
     """The small made traces that come with ioassay, by name; `shipped/README.md` says how each was made."""
     folder = Path(__file__).parent / "shipped"
     return {path.name.split(".")[0]: path for path in sorted(folder.glob("*.zst"))}
+
+
+_OF_A_CPU = re.compile(r"(.+\.blktrace\.)\d+")
+
+
+def distinct(paths: Sequence[Path]) -> list[Path]:
+    """The traces that files are, in their order: several of blktrace's, one for each CPU, are one, `<name>.blktrace.*`.
+
+    So a shell's expansion of that pattern is what the quoted pattern is.
+    """
+    wholes = [path.with_name(f"{part[1]}*") if (part := _OF_A_CPU.fullmatch(path.name)) else path for path in paths]
+    number, given = Counter(wholes), dict(zip(wholes, paths, strict=True))
+    return [path if number[whole] == 1 else whole for whole, path in given.items()]
 
 
 class Reading(TypedDict, total=False):

@@ -84,7 +84,7 @@ def info(files: Files, *, json: options.Json = False, **given: Any) -> None:
     Example: ioassay trace info db.csv
     """
     found = []
-    for path in files:
+    for path in traces.distinct(files):
         seen = {"path": str(path), **traces.info(path, page=given["page"], **_source(given))}
         found.append(seen)
         if not json:

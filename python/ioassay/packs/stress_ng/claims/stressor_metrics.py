@@ -27,7 +27,9 @@ _COLUMNS = (
 )
 """Of a row; the last two since 0.13 and 0.15, and not with --metrics-brief."""
 _ROW = re.compile(rf"{_METRIC} +(\d{{1,19}})" + rf" +({_NUMBER})" * 5 + rf"(?: +({_NUMBER}))?(?: +(\d{{1,19}}))?\s*$")
-_EXTRA = re.compile(rf"{_METRIC} +({_NUMBER}) ([a-zA-Z%][^()]{{0,100}}[^() ])(?: \([^()]{{1,60}}\))?\s*$")
+_EXTRA = re.compile(
+    rf"{_METRIC} +({_NUMBER}) ([a-zA-Z%].{{0,100}}?[^ ])(?: \([^()]{{1,40}} of \d{{1,9}} instances?\))?\s*$"
+)
 _HOGS = re.compile(r"dispatching hogs: (.{1,4000})")
 _MIB = float(2**20)
 _YAML_STEP = 1e-6
