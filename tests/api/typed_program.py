@@ -97,6 +97,7 @@ def hosts() -> None:
 def drives() -> None:
     done = ia.simulate("trace.csv", policy="lru", buffer="8MiB")
     assert_type(done, ia.Simulation)
+    assert_type(ia.traces.info("trace.csv"), dict[str, Any])
     assert_type(ia.sweep("trace.csv", [{"policy": "lru"}]), list[ia.Simulation])
     with ia.serve("1GiB", policy="epo", buffer="8MiB", options={"read_us": 100}) as drive:
         assert_type(drive, ia.ServedDrive)

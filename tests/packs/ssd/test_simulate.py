@@ -67,7 +67,7 @@ def test_reads_and_writes_are_below_4_gib_and_trims_are_not(tmp_path: Path) -> N
         path.write_text(f"time,offset,length,kind\n0,0,{2**32 - 512},{kind}\n")
         assert simulate(path, format="csv", read=CSV).summary["requests"] == 1
         path.write_text(f"time,offset,length,kind\n0,0,512,{kind}\n1,0,{2**32},{kind}\n")
-        with pytest.raises(InputError, match=r"request 2 .* 4294967296 bytes at 0: less than 4 GiB"):
+        with pytest.raises(InputError, match="line 3: length `4294967296 bytes` .* has less than 4 GiB"):
             simulate(path, format="csv", read=CSV)
     path.write_text(f"time,offset,length,kind\n0,0,{check({})['capacity_bytes']},D\n1,0,512,W\n")
     assert simulate(path, format="csv", read=CSV).summary["requests"] == 1

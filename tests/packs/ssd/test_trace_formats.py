@@ -176,7 +176,7 @@ def test_a_processor_without_requests_is_no_error_and_one_that_is_cut_is(tmp_pat
     assert traces.info(path)["requests"] == len(list(wanted(found, QUEUED)))
     data = path.read_bytes()
     path.write_bytes(data[:-1])
-    with pytest.raises(InputError, match=r"sda\.blktrace\.1, byte \d+: the trace ends \d+ bytes into a record of"):
+    with pytest.raises(InputError, match=r"sda\.blktrace\.1: byte \d+: the trace ends \d+ bytes into a record of"):
         traces.info(tmp_path / "sda")
 
 

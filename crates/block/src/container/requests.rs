@@ -51,7 +51,7 @@ impl fmt::Display for LeftOut {
 /// The requests of the files in inputs, and their format: `format`, or the one of the first file that has one.
 /// A file that was given itself is a trace like any other; `hint` is its name.
 pub fn read(
-    inputs: Vec<Input>,
+    inputs: &[Input],
     format: Option<&'static Format>,
     hint: Option<&str>,
     options: &ReadOptions,
@@ -61,9 +61,9 @@ pub fn read(
     let reader =
         Reader { format, hint: hint.map(str::to_owned), options, left_out: Arc::clone(left_out), seen: Vec::new() };
     if let OutOfOrder::Sort(_) = reader.options.out_of_order {
-        return merged(&inputs, reader);
+        return merged(inputs, reader);
     }
-    let mut files = Files::of(inputs.clone());
+    let mut files = Files::of(inputs.to_vec());
     let first = match files.next_file()? {
         Some(file) if file.name.is_empty() && reader.options.member.is_none() => return reader.whole(file),
         first => first,
@@ -73,7 +73,7 @@ pub fn read(
     match chain.reader.format {
         Some(format) if format.by_processor && chain.current.is_some() => {
             *left_out.lock().unwrap_or_else(PoisonError::into_inner) = LeftOut::default();
-            merged(&inputs, Reader { seen: Vec::new(), ..chain.reader })
+            merged(inputs, Reader { seen: Vec::new(), ..chain.reader })
         }
         Some(format) if chain.current.is_some() => Ok((Box::new(chain), format)),
         _ => Err(chain.reader.nothing()),

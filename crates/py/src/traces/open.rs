@@ -120,7 +120,7 @@ fn open_file(
         .and_then(|(path, cache)| CachedTrace::of(cache, path, file.format.as_deref(), &file.read, report));
     let Some(trace) = in_cache else {
         let inputs = inputs_of(path, processors.as_deref(), interruption, amount, None).map_err(failed)?;
-        return parse(inputs, file, left_out).map_err(failed);
+        return parse(&inputs, file, left_out).map_err(failed);
     };
     let mut stopped = None;
     let hit = trace.look_up(&mut || {
@@ -136,13 +136,13 @@ fn open_file(
         let (of_file, left_out) = (Arc::clone(amount), Arc::clone(left_out));
         let parse_anew: Parse = Box::new(move || {
             let inputs = inputs_of(file.path.as_deref(), None, &interruption, &of_file, None)?;
-            parse(inputs, &file, &left_out).map(|(source, _)| source)
+            parse(&inputs, &file, &left_out).map(|(source, _)| source)
         });
         return Ok((Box::new(FromCache::new(trace, hit, amount, parse_anew)), format));
     }
     let hashing = Hashing::default();
     let inputs = inputs_of(path, None, interruption, amount, Some(&hashing)).map_err(failed)?;
-    let (source, format) = parse(inputs, file, left_out).map_err(failed)?;
+    let (source, format) = parse(&inputs, file, left_out).map_err(failed)?;
     Ok((trace.recorded(source, format, hashing, Arc::clone(left_out)), format))
 }
 
@@ -230,7 +230,7 @@ fn input_of(
 
 /// The requests of the inputs, whatever they are packed in, and the name of their format.
 fn parse(
-    inputs: Vec<Input>,
+    inputs: &[Input],
     file: &TraceFile,
     left_out: &Arc<Mutex<LeftOut>>,
 ) -> Result<(Box<dyn Source + Send>, &'static str), Error> {

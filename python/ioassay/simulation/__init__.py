@@ -1,0 +1,1 @@
+"""What simulating a drive, serving one and replaying a trace share: options of the drive, descriptions, traces."""
