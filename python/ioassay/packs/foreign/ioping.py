@@ -107,14 +107,14 @@ def _claims(text: str, argv: Sequence[str]) -> Iterator[Claim]:
 
 
 def _entries(text: str) -> Iterator[Entry]:
-    """One entry a run: the completed requests, and the rate at which all were generated."""
+    """One entry a run: the completed requests, and the rates at which all were generated."""
     found = [run for part in _split(text) for run in _runs(part, _Command(kind="mixed"), has_raw=_is_raw(text))]
     if not found:
         raise InputError(f"ioping printed no statistics; it ends with {last_line(text)}")
     for claim, completed in found:
         for entry in claim_entries.entries([replace(claim, **completed)]) or [Entry("ioping")]:
-            generated = {"generated.ops_rate": claim.operations_per_s} if claim.operations_per_s else {}
-            yield replace(entry, metrics={**entry.metrics, **generated})
+            rates = {"generated.ops_rate": claim.operations_per_s, "generated.bw": claim.rate_bytes_per_s}
+            yield replace(entry, metrics={**entry.metrics, **{name: rate for name, rate in rates.items() if rate}})
 
 
 def _is_raw(text: str) -> bool:
