@@ -38,6 +38,7 @@ def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
         "-64",
         "+20",
     )
+    assert (phrases.points(4.4e-7), phrases.points(-1e-9, sign=True), phrases.points(6e-5)) == ("0.00", "0.00", "0.006")
 
 
 def test_small_p_values_are_bounded() -> None:
