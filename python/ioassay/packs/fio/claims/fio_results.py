@@ -324,15 +324,25 @@ def _continues(earlier: Results, later: Results, least_s: float) -> bool:
     rest, identity = iter(later.jobs), attrgetter("name", "group", "client")
     same = [next((one for one in rest if identity(one) == identity(job)), None) for job in earlier.jobs]
     pairs = [(before, after) for before, after in zip(earlier.jobs, same, strict=True) if after]
-    if None in same or not all(was <= now for pair in pairs for was, now in _growing(*pair)):
+    # At the end of a ramp (ramp_time) fio drops all that it counted, and times requests from then on.
+    after_ramp = [pair for pair in pairs if not _has_times(pair[0]) and _has_times(pair[1])]
+    if None in same or not all(was <= now for pair in pairs if pair not in after_ramp for was, now in _growing(*pair)):
         return False
     ran_s = [elapsed_s(results.jobs, DIRECTIONS) for results in (earlier, later)]
     if earlier.started_unix_s and later.started_unix_s:
-        return later.started_unix_s - earlier.started_unix_s < ran_s[1]
+        return later.started_unix_s - earlier.started_unix_s < ran_s[1] + (ran_s[0] if after_ramp else 0)
+    if after_ramp:
+        return True
     if any(before.ios for before, _ in pairs) and all(one.directions == other.directions for one, other in pairs):
         return True
     grew = sum(job.ios for job in later.jobs) > sum(job.ios for job in earlier.jobs)
     return grew and (not least_s or ran_s[1] - ran_s[0] > least_s)
+
+
+def _has_times(job: Job) -> bool:
+    """Whether any request of a job was timed; also of a job without requests."""
+    times = [one.max_ns for each in job.directions.values() if each.ios for one in each.latencies.values()]
+    return not job.ios or any(times)
 
 
 def _growing(before: Job, after: Job) -> Iterator[tuple[float, float]]:
