@@ -74,9 +74,9 @@ def percent(share: float) -> str:
 
 
 def points(share: float, sign: bool = False) -> str:
-    """A share as a bare number of percent inside a range: `3.8`, `120`, with `sign` `+3.8`; `0.00` below 0.005."""
+    """A share as a bare number of percent inside a range: `3.8`, `120`, with `sign` `+3.8`; `0.00` below 0.0001."""
     number = share * 100
-    if 0 < abs(number) < 0.005:
+    if 0 < abs(number) < 1e-4:
         return "0.00"
     shown = f"{number:+.0f}" if abs(number) >= 99.5 else f"{number:+.2g}"
     return shown if sign else shown.lstrip("+")
