@@ -284,6 +284,7 @@ def _apart(value_ns: float, calls: _Seen, name: str, claim: Claim) -> list[State
     seen_ns = merged((calls.latency, calls.outer)).values_ns
     nearest_ns = min(seen_ns, key=lambda one: abs(one - value_ns), default=math.inf)
     loose_ns = tolerances.of("latency_bucket_share") * value_ns + tolerances.of("latency_ns")
+    loose_ns += tolerances.of("interrupt_ns")
     loose_ns += max(calls.longest_ns(share) - calls.bounds(share).low_ns for share in (0.0, 0.5, 0.9))
     is_apart = abs(nearest_ns - value_ns) > loose_ns + _rounding_ns(name, claim)
     found = is_of_one and calls.outer.counts and is_apart
