@@ -258,17 +258,6 @@ def test_each_option_is_built_or_refused_with_what_to_use_instead() -> None:
     assert letters <= names, "a letter that IOzone has not"
 
 
-def test_the_document_has_the_table_of_all_options() -> None:
-    """The refused ones, those with the same remedy together."""
-    remedies: dict[str, list[str]] = {}
-    for name, instead in filesuite.refused().items():
-        remedy = re.split(": |, which", instead.removeprefix("nothing: "))[0]
-        remedies.setdefault(remedy, []).append(f"`{name}`")
-    rows = [f"| {' '.join(names)} | {remedy} |" for remedy, names in remedies.items()]
-    table = "\n".join(["| refused | use instead, or why |", "|---|---|", *rows])
-    assert table in (ROOT / "docs" / "filesuite.md").read_text()
-
-
 def test_the_stride_is_that_of_the_fact_sheet() -> None:
     """Eight records are record 0 eight times; of 256 the first sweep does not reach the last."""
     small = file_calls.golden(GOLDEN / "calls-512k-64k.txt")["stride_read"]

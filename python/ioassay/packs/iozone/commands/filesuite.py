@@ -1,7 +1,7 @@
 """ioassay filesuite: the file tests that IOzone made known, with the same calls over the same intervals.
 
-Its options are those of IOzone 3.489, and some of its own; the table of docs/filesuite.md is made of refused.toml. A
-refused option ends with a usage error that says what to use instead. `Command` reads IOzone's command lines: -+d, and
+Its options are those of IOzone 3.489, and some of its own; those of refused.toml end with a usage error that says what
+to use instead. `Command` reads IOzone's command lines: -+d, and
 -F with several names. Which options go together is mostly the engine's business. What comes out is one object for
 programs, a table that loses nothing to width, or IOzone's own table.
 """
@@ -156,6 +156,10 @@ def filesuite(*, json: options.Json = False, **given: Any) -> None:
         known = _core.filesuite_tests()
         rows = [[str(test["number"]), test["about"], ", ".join(test["passes"])] for test in known]
         console.emit({"tests": known}) if json else console.table(["-i", "what it does", "passes"], rows)
+        return
+    if given["list_refused"]:
+        rows = [[name, instead] for name, instead in refused().items()]
+        console.emit({"refused": dict(refused())}) if json else console.table(["refused", "use instead"], rows)
         return
     setup = _setup(given)
     for size in (*setup["files"], *setup["records"]) if as_iozone else ():
