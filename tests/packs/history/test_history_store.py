@@ -19,8 +19,7 @@ import pytest
 
 from ioassay.errors import InputError, RunError, ToolError, UnreadableFile, UsageError
 from ioassay.packs.history import history_store
-from ioassay.packs.history.history_store import RUN_COLUMNS, VALUE_COLUMNS
-from ioassay.packs.history.run_record import VERSION
+from ioassay.packs.history.record_columns import RUN_COLUMNS, VALUE_COLUMNS, VERSION
 from ioassay.store.dataset import Dataset
 
 STORED = Path(__file__).parents[2] / "corpus/history"

@@ -4,5 +4,10 @@ from ioassay.pack import Pack
 
 PACK = Pack(
     "The history of runs: a store of their numbers, and lists of runs",
-    api={"history": ".history_store"},
+    commands={
+        "runs": (".commands.runs:runs", "List runs, newest first: when, study, target, machine, verdict, headline."),
+        "history": (".commands.history", "Keep the numbers of runs over time, and pass them on."),
+    },
+    api={"Store": ".history_store", "history": ".history_store"},
+    before={"runs": "report", "history": "sql"},
 )

@@ -28,7 +28,17 @@ from ioassay.errors import InputError, IoassayError, RunError, ToolError, Unread
 from ioassay.hints import nearest
 from ioassay.host import privacy
 from ioassay.packs.history import run_record
-from ioassay.packs.history.run_record import BEGUN, TEXTS, VALUES, VERSION, VERSION_COLUMN
+from ioassay.packs.history.record_columns import (
+    BEGUN,
+    KEYS,
+    RUN_COLUMNS,
+    TEXTS,
+    VALUE_COLUMNS,
+    VALUES,
+    VERSION,
+    VERSION_COLUMN,
+    model,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,9 +46,6 @@ if TYPE_CHECKING:
     from ioassay.store.dataset import Dataset
 
 PLACE = "IOASSAY_HISTORY"
-RUN_COLUMNS = ("run", BEGUN, *TEXTS)
-VALUE_COLUMNS = ("run", BEGUN, "host", "grade", *VALUES)
-_KEYS = ("run", *TEXTS)
 _SUFFIX = ".parquet"
 
 
@@ -82,8 +89,8 @@ class Store:
         """
         _require_ended(run)
         named = privacy.Redaction(self._secrets, mild=True).text
-        identity, rows = run_record.of_run(run, label, lambda text: privacy.without_homes(named(text)))
-        name = f"{rows[BEGUN][0]:%Y%m%dT%H%M%SZ}-{identity}{_SUFFIX}"
+        rows = run_record.of_run(run, label, lambda text: privacy.without_homes(named(text)))
+        name = f"{rows[BEGUN][0]:%Y%m%dT%H%M%SZ}-{rows['run'][0]}{_SUFFIX}"
         content = io.BytesIO()
         rows.write_parquet(content, compression="zstd")
         return self._files.write(name, content.getvalue())
@@ -117,8 +124,8 @@ class Store:
 
         wanted = {**(where or {}), **({"study": study} if study is not None else {})}
         for name in wanted:
-            if name not in _KEYS:
-                known = f"expected one of {', '.join(_KEYS)}{nearest(name, _KEYS)}"
+            if name not in KEYS:
+                known = f"expected one of {', '.join(KEYS)}{nearest(name, KEYS)}"
                 raise UsageError(f"where {name}: runs have no such column; {known}")
         return self._heads().filter(pl.lit(True), *(pl.col(name) == text for name, text in wanted.items()))
 
@@ -182,7 +189,7 @@ def _query(paths: Sequence[str], columns: str) -> pl.DataFrame:
 
     run_results.require_duckdb()
     database = duckdb.connect()
-    database.register("model", run_results.Stream(run_record.model()))
+    database.register("model", run_results.Stream(model()))
     # Brackets and stars in a path would be patterns of a glob.
     literal = [re.sub(r"[*?\[]", lambda letter: f"[{letter[0]}]", path) for path in paths]
     rows = "FROM read_parquet($paths, union_by_name=true, filename=true) UNION ALL BY NAME " if paths else ""

@@ -19,26 +19,15 @@ from ioassay.analysis.measurements.cells import cells
 from ioassay.errors import InputError
 from ioassay.narrative import pipeline
 from ioassay.narrative.finding import Finding, answers
+from ioassay.packs.history.record_columns import BEGUN, FACTS, VALUES, VERSION, VERSION_COLUMN, model
 from ioassay.report import FINDINGS, PAGE
 from ioassay.stats.result import mean_of
-from ioassay.store.dataset import Dataset, Host, section
+from ioassay.store.dataset import Dataset, Host, machine, section
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
 
-VERSION = 1
-"""Of the columns below; files of older ones are read, and what they lack is empty."""
-VERSION_COLUMN = "history_version"
-FACTS = (
-    "ioassay", "kernel", "tool", "tool_version", "drive", "firmware", "filesystem", "mount_options", "mitigations",
-    "governor", "cpu",
-)  # fmt: skip
-"""What may change beside the results."""
-TEXTS = ("study", "title", "target", "host", "grade", "verdict", "headline", "page", "commit", *FACTS)
-BEGUN = "begun"
-VALUES = ("condition", "point", "response", "unit", "better", "n", "mean", "values")
-"""Lists of equal length in a row of a run: an element for each response of each condition."""
 _IDENTITY_DIGITS = 16
 _HOST_DIGITS = 8
 
@@ -51,43 +40,43 @@ class Summary(NamedTuple):
     headline: str = ""
 
 
-def of_run(run: Dataset, label: str, hidden: Callable[[str], str]) -> tuple[str, pl.DataFrame]:
-    """The identity of a run, and a row for each of its studies; `hidden` replaces names in a text.
+def of_run(run: Dataset, label: str, hidden: Callable[[str], str]) -> pl.DataFrame:
+    """A row for each study of a run; `hidden` replaces names in a text, `label` is what the run is of.
 
-    `label` is what the run is of, such as a commit. InputError for a run in which no trial ever began.
+    InputError for a run in which no trial ever began.
     """
     import polars as pl
 
-    begun, identity = _begun(run), identity_of(run)
     findings = stored_findings(run.root)
     if findings is None:
         findings = pipeline.analyse_all(run)
     page = run.root / "report" / PAGE
-    shared = {VERSION_COLUMN: VERSION, "run": identity, BEGUN: begun, "commit": hidden(label)}
-    shared["page"] = hidden(str(page.resolve())) if page.is_file() else ""
+    shared = {VERSION_COLUMN: VERSION, "run": identity(run), BEGUN: begun(run)}
+    texts = {"commit": label, "page": str(page.resolve()) if page.is_file() else ""}
     rows = []
-    for study in run.studies:
-        values = dict(zip(VALUES, map(list, zip(*_values(run, study, hidden), strict=True)), strict=False))
-        texts = {"study": study.name, "title": study.title or study.name, "target": _target(study)}
-        texts |= {**_facts(run.machine(study), study), **of_findings(run.studies, findings, study)._asdict()}
-        rows.append(
-            {**shared, **{name: hidden(text) for name, text in texts.items()}, "host": _host(run, study), **values}
-        )
-    return identity, pl.DataFrame(rows, schema=model().schema)
+    for study, own in zip(run.studies, heads(run.studies, run.host, findings), strict=True):
+        kept = {name: text if name == "host" else hidden(text) for name, text in {**own, **texts}.items()}
+        values = zip(*_values(run, study, hidden), strict=True)
+        rows.append({**shared, **kept, **dict(zip(VALUES, map(list, values), strict=False))})
+    return pl.DataFrame(rows, schema=model().schema)
 
 
-def model() -> pl.DataFrame:
-    """A frame without rows that has the columns of a file. Times are in UTC; DuckDB would need a package for zones."""
-    import polars as pl
+def heads(studies: Sequence[Study], host: Host, findings: Sequence[Finding]) -> list[dict[str, str]]:
+    """What is known of each study of a run beside its values: TEXTS, but for `page` and `commit`."""
+    return [
+        {
+            "study": study.name,
+            "title": study.title or study.name,
+            "target": _target(study),
+            "host": _host(host, study),
+            **_facts(machine(host, study), study),
+            **of_findings(studies, findings, study)._asdict(),
+        }
+        for study in studies
+    ]
 
-    text, number = pl.List(pl.String()), pl.Float64()
-    kinds = {"n": pl.List(pl.Int64()), "mean": pl.List(number), "values": pl.List(pl.List(number))}
-    head = {VERSION_COLUMN: pl.Int64(), "run": pl.String(), BEGUN: pl.Datetime("us")}
-    texts = dict.fromkeys(TEXTS, pl.String())
-    return pl.DataFrame(schema={**head, **texts, **{name: kinds.get(name, text) for name in VALUES}})
 
-
-def identity_of(run: Dataset) -> str:
+def identity(run: Dataset) -> str:
     """Equal for the same trials with the same numbers, wherever the run's folder is, and redacted or not."""
     digest = hashlib.sha256()
     for frame in (run.trials, run.traced, run.counting):
@@ -98,7 +87,7 @@ def identity_of(run: Dataset) -> str:
     return digest.hexdigest()[:_IDENTITY_DIGITS]
 
 
-def _begun(run: Dataset) -> datetime:
+def begun(run: Dataset) -> datetime:
     """When its first trial began; of results that say no time, when they were imported."""
     times = [moment for moment in run.trials["started_unix_s"].to_list() if moment]
     gathered = run.host.get("gathered_unix_s")
@@ -117,17 +106,19 @@ def _values(run: Dataset, study: Study, hidden: Callable[[str], str]) -> Iterato
 
 
 def _target(study: Study) -> str:
-    """`device /dev/nvme0n1`, `file testfile`: the kind, and where it is."""
+    """`device /dev/nvme0n1`, `file testfile`: the kind, and where it is; '' for none."""
+    if study.target.kind == "null":
+        return ""
     path = (study.target.model_extra or {}).get("path")
     return " ".join(filter(None, (study.target.kind, str(path or ""))))
 
 
-def _host(run: Dataset, study: Study) -> str:
+def _host(host: Host, study: Study) -> str:
     """The names of the hosts as the study calls them; of this machine the hash that stands for it."""
     if study.hosts:
         return ", ".join(study.hosts)
-    identity = section(run.host, "identity")
-    return str(identity.get("machine") or identity.get("name") or "")[:_HOST_DIGITS]
+    hashes = section(host, "identity")
+    return str(hashes.get("machine") or hashes.get("name") or "")[:_HOST_DIGITS]
 
 
 def _facts(host: Host, study: Study) -> dict[str, str]:
