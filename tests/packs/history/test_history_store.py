@@ -125,15 +125,18 @@ def test_broken_foreign_and_newer_files_are_named_once_and_left_out(lab: Any, tm
     newer = pl.read_parquet(good).with_columns(history_version=pl.lit(VERSION + 1), run=pl.lit("newer"))
     newer.write_parquet(tmp_path / "newer.parquet")
     (tmp_path / "README").write_text("no table")
+    content = bytearray(good.read_bytes())
+    content[4:64] = bytes(60)
+    (tmp_path / "damaged.parquet").write_bytes(content)
     with pytest.warns(UnreadableFile) as caught:
         assert store.runs().height == 1
         assert store.values("nightly").height == 4
     said = sorted(str(one.message) for one in caught)
     assert [Path(text.partition(":")[0]).name for text in said] == [
-        "cut.parquet", "empty.parquet", "foreign.parquet", "newer.parquet",
+        "cut.parquet", "damaged.parquet", "empty.parquet", "foreign.parquet", "newer.parquet",
     ]  # fmt: skip
-    assert "no record of a run" in said[2]
-    assert "update ioassay" in said[3]
+    assert "no record of a run" in said[3]
+    assert "update ioassay" in said[4]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert store.runs().height == 1

@@ -111,13 +111,12 @@ class Store:
         """
         import polars as pl
 
-        chosen = self._chosen(study, where)
+        files = self._chosen(study, where)["file"].unique(maintain_order=True).to_list()
         lists = ", ".join(f'unnest("{name}") AS "{name}"' for name in VALUES)
-        found = _query(chosen["file"].unique().to_list(), f"run, study, {lists}").drop("file")
-        keys = chosen.select("run", "study", BEGUN, "host", "grade").with_row_index("place")
-        joined = found.join(keys, on=["run", "study"]).sort("place", maintain_order=True)
-        chosen_metric = [pl.col("response") == metric] if metric is not None else []
-        return joined.filter(pl.lit(True), *chosen_metric).select(VALUE_COLUMNS)
+        query = f"FROM (SELECT run, {BEGUN}, study, host, grade, file, {lists} FROM runs) WHERE study = $study"
+        parameters = {"study": study, **({"metric": metric} if metric is not None else {})}
+        found = self._read(files, query + " AND response = $metric" * (metric is not None), parameters)
+        return found.select(VALUE_COLUMNS).with_columns(pl.col("host", "grade").fill_null(""))
 
     def _chosen(self, study: str | None, where: Mapping[str, str] | None) -> pl.DataFrame:
         import polars as pl
@@ -133,24 +132,27 @@ class Store:
         """All that is known of the runs but their values; `file` is the path of each."""
         import polars as pl
 
-        paths, columns = self._files.read(), ", ".join((VERSION_COLUMN, *RUN_COLUMNS))
-        try:
-            found = _query(paths, columns)
-        except _Unreadable:
-            usable = []
-            for path in paths:
-                try:
-                    _query([path], columns)
-                    usable.append(path)
-                except _Unreadable as error:
-                    self._leave_out(path, str(error))
-            found = _query(usable, columns)
+        found = self._read(self._files.read(), f"SELECT {VERSION_COLUMN}, file, {', '.join(RUN_COLUMNS)} FROM runs", {})
         is_ours = pl.col(VERSION_COLUMN).is_between(1, VERSION) & pl.col("run").is_not_null()
         for path, version in found.filter(is_ours.not_().fill_null(True)).unique("file")["file", VERSION_COLUMN].rows():
             newer = f"is of version {version}, and this ioassay reads up to {VERSION}; update ioassay"
             self._leave_out(path, newer if version is not None and version > VERSION else "is no record of a run")
         found = found.filter(is_ours).unique(["run", "study"], keep="first", maintain_order=True)
         return found.with_columns(pl.col(TEXTS).fill_null("")).sort(BEGUN, "run", maintain_order=True)
+
+    def _read(self, paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> pl.DataFrame:
+        """What a query finds in the files, without those that cannot be read, which are named."""
+        try:
+            return _query(paths, query, parameters)
+        except _Unreadable:
+            usable = []
+            for path in paths:
+                try:
+                    _query([path], query, parameters)
+                    usable.append(path)
+                except _Unreadable as error:
+                    self._leave_out(path, str(error))
+            return _query(usable, query, parameters)
 
     def _leave_out(self, path: str, why: str) -> None:
         if path not in self._named:
@@ -180,25 +182,22 @@ class _Unreadable(Exception):
     """DuckDB cannot read a file; the text is the reason."""
 
 
-def _query(paths: Sequence[str], columns: str) -> pl.DataFrame:
-    """The columns, and `file`, of all rows in Parquet files; what a file has not is null."""
+def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> pl.DataFrame:
+    """What DuckDB finds in the table `runs`: all rows of the files, and `file`; what a file has not is null."""
     import duckdb
     import polars as pl
 
     from ioassay.api import run_results
 
     run_results.require_duckdb()
-    database = duckdb.connect()
-    database.register("model", run_results.Stream(model()))
     # Brackets and stars in a path would be patterns of a glob.
     literal = [re.sub(r"[*?\[]", lambda letter: f"[{letter[0]}]", path) for path in paths]
     rows = "FROM read_parquet($paths, union_by_name=true, filename=true) UNION ALL BY NAME " if paths else ""
+    table = f"WITH runs AS (SELECT *, filename AS file FROM ({rows}SELECT *, '' AS filename FROM model)) "
     try:
-        with database:
-            found = database.sql(
-                f"SELECT {columns}, filename AS file FROM ({rows}SELECT *, '' AS filename FROM model)",
-                params={"paths": literal} if paths else None,
-            )
+        with duckdb.connect() as database:
+            database.register("model", run_results.Stream(model()))
+            found = database.sql(table + query, params={**parameters, **({"paths": literal} if paths else {})} or None)
             return pl.DataFrame(found).with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
     except (duckdb.Error, pl.exceptions.PolarsError) as error:
         raise _Unreadable(str(error).partition("\n")[0]) from None
