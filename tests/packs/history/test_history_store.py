@@ -142,6 +142,17 @@ def test_broken_foreign_and_newer_files_are_named_once_and_left_out(lab: Any, tm
         assert store.runs().height == 1
 
 
+def test_a_run_whose_file_was_damaged_can_be_added_again(lab: Any, tmp_path: Path) -> None:
+    store = history_store.open(tmp_path)
+    store.add(run(lab))
+    (file,) = tmp_path.iterdir()
+    for content in (b"", file.read_bytes()[:-40]):
+        file.write_bytes(content)
+        assert store.add(run(lab))
+        assert not store.add(run(lab))
+    assert store.runs().height == 1
+
+
 def test_names_of_this_machine_and_home_folders_are_not_kept(lab: Any, tmp_path: Path) -> None:
     host = socket.gethostname()
     study = lab.study(factors={"file": ["/home/alice/a", "/srv/b"]}, target={"kind": "file", "path": "/home/bob/t"})
@@ -169,6 +180,7 @@ def test_several_writers_of_the_same_runs_leave_each_once(lab: Any, tmp_path: Pa
     for writer in writers:
         writer.join()
     assert len(added) == 16
+    assert sum(added) >= 4
     store = history_store.open(tmp_path / "new/history")
     assert store.runs().height == 4
     assert len([*(tmp_path / "new/history").iterdir()]) == 4
