@@ -160,6 +160,23 @@ def test_a_run_whose_file_was_damaged_can_be_added_again(lab: Any, tmp_path: Pat
     assert store.runs().height == 1
 
 
+@pytest.mark.parametrize("place", ["{folder}", "memory://changed/history"])
+def test_a_run_of_which_a_trial_was_repeated_replaces_what_was_added_before(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store = history_store.open(place.format(folder=tmp_path / "history"))
+    first, other = run(lab), run(lab, 2, begun=1.75e9 + 0.25)
+    is_last = pl.col("order") == 5
+    changed = replace(
+        first, trials=first.trials.with_columns(**{"read.bw": pl.when(is_last).then(9e7).otherwise("read.bw")})
+    )
+    for one in (first, other, changed):
+        assert store.add(one)
+    assert store.runs().height == 2
+    assert 9e7 in store.values("nightly", "read.bw")["values"].explode().to_list()
+
+
 def test_names_of_this_machine_and_home_folders_are_not_kept(lab: Any, tmp_path: Path) -> None:
     host = socket.gethostname()
     study = lab.study(factors={"file": ["/home/alice/a", "/srv/b"]}, target={"kind": "file", "path": "/home/bob/t"})

@@ -17,7 +17,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
@@ -96,13 +96,23 @@ class Store:
         rows = run_record.of_run(run, label, host, lambda text: privacy.without_homes(named(text)))
         name = f"{rows[BEGUN][0]:%Y%m%dT%H%M%SZ}-{rows['run'][0]}{_SUFFIX}"
         there = self._files.find(name)
-        if there is not None and _is_readable(there):
+        if there is not None and _read_rows(there, [*RUN_COLUMNS, *VALUES]):
             return False
         content = io.BytesIO()
         rows.write_parquet(content, compression="zstd")
         self._files.write(name, content.getvalue())
+        self._forget_former(name, rows)
         self._read_heads = ((), None)
         return True
+
+    def _forget_former(self, name: str, rows: pl.DataFrame) -> None:
+        """Remove what was added of a run before some of its trials were repeated: it began at the same microsecond."""
+        began, _, _ = name.rpartition("-")
+        own = rows.select(BEGUN, "host", "study").rows()
+        for path in self._files.read() if rows["host"][0] else ():
+            other = Path(path).name
+            if other != name and other.startswith(began) and _read_rows(path, [BEGUN, "host", "study"]) == own:
+                self._files.remove(other)
 
     def runs(self, study: str | None = None, where: Mapping[str, str] | None = None) -> pl.DataFrame:
         """A row for each study of each run, by the time at which it began, with RUN_COLUMNS; texts are '' if unknown.
@@ -217,11 +227,15 @@ def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> p
         raise _Unreadable(str(error).partition("\n")[0]) from None
 
 
-def _is_readable(path: str) -> bool:
+def _read_rows(path: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of one file; none of a file that cannot be read."""
+    import polars as pl
+
     try:
-        return _query([path], f"SELECT {', '.join((*RUN_COLUMNS, *VALUES))} FROM runs", {}).height > 0
+        found = _query([path], f"SELECT {', '.join(columns)} FROM runs", {})
     except _Unreadable:
-        return False
+        return []
+    return found.with_columns(pl.col(pl.Datetime).dt.replace_time_zone(None)).rows()
 
 
 # Where the files are
@@ -236,6 +250,9 @@ class _Files(Protocol):
 
     def write(self, name: str, content: bytes) -> None:
         """Make a file whole and lasting; RunError where that fails."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is still there; RunError where that fails."""
 
 
 class _Folder:
@@ -272,9 +289,17 @@ class _Folder:
                 unfinished.unlink(missing_ok=True)
             atomic_file.sync(self.root)
         except OSError as error:
-            raise RunError(
-                f"{self.root}: the history cannot be written: {error.strerror}; --to or ${PLACE} names another place"
-            ) from None
+            raise self._unwritten(error) from None
+
+    def remove(self, name: str) -> None:
+        try:
+            (self.root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> RunError:
+        what = f"the history cannot be written: {error.strerror}"
+        return RunError(f"{self.root}: {what}; --to or ${PLACE} names another place")
 
 
 class _ObjectStore:
@@ -321,6 +346,10 @@ class _ObjectStore:
         with self._asked("written", RunError):
             self._system.makedirs(self._root, exist_ok=True)
             self._system.pipe_file(f"{self._root}/{name}", content)
+
+    def remove(self, name: str) -> None:
+        with self._asked("written", RunError), suppress(FileNotFoundError):
+            self._system.rm_file(f"{self._root}/{name}")
 
     def _fetched(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
         """The paths of files in the cache, where they are put first if they are not there, or had another size."""

@@ -105,12 +105,12 @@ def in_folders(roots: Sequence[Path]) -> list[Listed]:
 
 def _below(folder: Path, depth: int) -> list[Path] | None:
     """The runs, and beside runs what is none; None where there is no run."""
-    if (folder / PLAN).is_file():
-        return [folder]
     try:
+        if (folder / PLAN).is_file():
+            return [folder]
         inside = sorted(path for path in folder.iterdir() if path.name[0] != "." and path.is_dir())
     except OSError:
-        return [folder]
+        return [folder]  # it may be one
     below = {path: _below(path, depth + 1) for path in inside if depth < _DEEPEST and not path.is_symlink()}
     if depth and not any(below.values()):
         return None
@@ -125,7 +125,7 @@ def _begun(folder: Path) -> datetime:
         moment = None
     plan = folder / PLAN
     try:
-        written = (plan if plan.is_file() else folder).stat().st_mtime
+        written = (plan if plan.exists() else folder).stat().st_mtime
     except OSError:
         written = 0.0
     return datetime.fromtimestamp(float(moment) if isinstance(moment, int | float) else written, UTC)
