@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ioassay import atomic_file
 from ioassay.cli import completion_values, console, options, syntax
-from ioassay.errors import ToolError, UsageError
+from ioassay.errors import RunError, ToolError, UsageError
+from ioassay.hints import nearest
 from ioassay.packs.history.commands import history_options
 
 if TYPE_CHECKING:
     from ioassay.packs.history.history_store import Store
 
+_FORMATS = ("openmetrics", "influx")
 _LABEL = "What the runs are of; by default the last commit before each began, of the git work tree here."
 
 
 def register(app: syntax.Group) -> None:
     group = syntax.Group("Keep the numbers of runs over time, and pass them on.")
-    for command in (add,):
+    for command in (add, export):
         group.command()(command)
     app.add(group, "history")
 
@@ -50,6 +54,55 @@ def add(
     )
     if counts["refused"]:
         raise console.Exit(UsageError.exit_code)
+
+
+def export(
+    runs: Annotated[
+        list[Path] | None,
+        syntax.argument("RUN", "Folders of runs, instead of what is in the history.", completion_values.runs),
+    ] = None,
+    format: Annotated[str, syntax.option("", "What it is written as.", metavar="|".join(_FORMATS))] = _FORMATS[0],
+    output: Annotated[
+        Path | None, syntax.option("--output, -o FILE", "Write it to a new file, or over an old one.")
+    ] = None,
+    study: Annotated[str | None, syntax.option("NAME", "Values of this study.")] = None,
+    metric: Annotated[str | None, syntax.option("NAME", "Values of this metric.", completion_values.responses)] = None,
+    where: history_options.Where = None,
+    from_: Annotated[str, syntax.option("--from PLACE", f"The history. {history_options.PLACE_WORDS}")] = "",
+    json: options.Json = False,
+) -> None:
+    """Write the means of conditions for dashboards: OpenMetrics text, or InfluxDB's line protocol.
+
+    Each is a sample at the time at which its run began, with study, condition, factors and host as labels. Beside them
+    are the grade of the machine's conditions and the worst verdict on a claim.
+
+    Examples: ioassay history export --study nightly -o history.om;
+    ioassay history export runs/20260101-120000-quick --format influx
+    """
+    from ioassay.api import run_results
+    from ioassay.packs.history import history_export, history_store
+    from ioassay.process import supervisor
+
+    if format not in _FORMATS:
+        raise UsageError(f"--format is '{format}', expected {' or '.join(_FORMATS)}{nearest(format, _FORMATS)}")
+    with ExitStack() as stack:
+        store = history_store.open(from_)
+        if runs:
+            store = history_store.open(stack.enter_context(supervisor.temporary_folder("ioassay-export-")))
+            for root in runs:
+                store.add(run_results.open(root).records)
+        lines = [*history_export.text(store, format, study, metric, history_options.pairs(where))]
+    if all(line.startswith("#") for line in lines):
+        console.note(f"no value matches in {', '.join(map(str, runs)) if runs else store.place}")
+    if output is not None:
+        try:
+            atomic_file.write_pieces(output, (f"{line}\n" for line in lines))
+        except OSError as error:
+            raise RunError(f"--output {output}: cannot be written: {error.strerror}") from None
+    console.answer(
+        lambda: {"format": format, "lines": lines, "path": output and str(output)},
+        lambda: console.lines(lines if output is None else [f"{output}: {console.count(len(lines), 'line')}"]),
+    )
 
 
 def _added(store: Store, root: Path, label: str | None) -> Mapping[str, Any]:

@@ -50,17 +50,21 @@ def runs(
 
     if history is not None and folders:
         raise UsageError("--history lists the history, which has no folders; leave out one of them")
-    known = (
-        run_list.of_history(history_store.open(history))
-        if history is not None
-        else run_list.in_folders(folders or [Path(_RUNS)])
-    )
+    store = history_store.open(history) if history is not None else None
+    roots = folders or [Path(_RUNS)]
+    known = run_list.in_folders(roots) if store is None else run_list.of_history(store)
     pairs, moment = history_options.pairs(where), _moment(since)
     found = run_list.chosen(known, study, pairs, moment)
     fits = session.MOST_LINES - 2 if limit is None and sys.stdout.isatty() and not json else limit
     shown = list(islice(found, fits))
     more = sum(1 for _ in found)
     console.answer(lambda: {"runs": [one.as_dict() for one in shown], "more": more}, lambda: _say(shown, more))
+    if not shown:
+        place = ", ".join(map(str, roots)) if store is None else store.place
+        if known:
+            console.note(f"no run matches, of {len(known)} in {place}")
+        else:
+            console.note(f"no runs in {place}{'' if store is None else '; ioassay history add RUN puts them there'}")
 
 
 def _moment(since: str | None) -> datetime | None:
@@ -80,7 +84,6 @@ def _moment(since: str | None) -> datetime | None:
 
 def _say(shown: Sequence[Listed], more: int) -> None:
     if not shown:
-        console.line("no runs")
         return
     columns = ("begun", "study", "target", "machine", "verdict", "run", "headline")
     rows = [_cells(one) for one in shown]
