@@ -96,6 +96,7 @@ class Drift:
 class Changes:
     """The changes of a series of `n` values; where `is_ratio`, changes are ratios, else differences.
 
+    `p` is that of there being no change at all.
     `deviation` is that of a run about its level, a share where `is_ratio`; `correlation` is of a run with the next.
     `levels` has one value a run: of its level, or of the drift; NaN where a run has no value. `least` is the smallest
     lasting step halfway that four of five such series would show (`POWER`), a share where `is_ratio`; `least_recent`
@@ -104,6 +105,7 @@ class Changes:
 
     points: tuple[ChangePoint, ...]
     drift: Drift | None
+    p: float
     n: int
     is_ratio: bool
     deviation: float
@@ -112,6 +114,10 @@ class Changes:
     risk: float
     least: float
     least_recent: float | None
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self.points or self.drift)
 
 
 def change_points(values: Sequence[float] | Floats, risk: float = RISK) -> Changes | Undefined:
@@ -133,7 +139,8 @@ def change_points(values: Sequence[float] | Floats, risk: float = RISK) -> Chang
         return Undefined("all runs are equal")
     is_ratio = bool(known.min() > 0)
     scaled = np.log(known) if is_ratio else known
-    cuts = _standing(scaled, sorted(_search(scaled, 0, scaled.size, risk)), risk)
+    p_none, first_cuts = _search(scaled, 0, scaled.size, risk)
+    cuts = _standing(scaled, first_cuts, risk)
     held = _held(scaled, [*cuts])
     noise = _Noise.of(held, [*cuts])
     found: dict[tuple[int, int, int], float] = {}
@@ -152,6 +159,7 @@ def change_points(values: Sequence[float] | Floats, risk: float = RISK) -> Chang
     return Changes(
         points=tuple(one.moved(places) for one in points),
         drift=drift,
+        p=p_none,
         n=int(known.size),
         is_ratio=is_ratio,
         deviation=math.sqrt(noise.variance),
@@ -166,18 +174,20 @@ def change_points(values: Sequence[float] | Floats, risk: float = RISK) -> Chang
 # The search
 
 
-def _search(values: Floats, begin: int, end: int, risk: float) -> Iterator[int]:
-    """Cuts between `begin` and `end`: each the first index of a new level. `risk` is that of the whole series."""
+def _search(values: Floats, begin: int, end: int, risk: float) -> tuple[float, list[int]]:
+    """The p-value of no change between `begin` and `end`, and the cuts: each the first index of a new level.
+
+    `risk` is that of the whole series.
+    """
     share = risk * (end - begin) / values.size
     p, cuts = _scan(values[begin:end])
     cuts = [begin + cut for cut in cuts]
     if p > share:
-        p, cuts = min(_parts(values, begin, end), default=(1.0, cuts))
+        p, cuts = min([(p, cuts), *_parts(values, begin, end)])
     if p > share:
-        return
-    yield from cuts
-    for left, right in itertools.pairwise([begin, *cuts, end]):
-        yield from _search(values, left, right, risk)
+        return p, []
+    sides = itertools.pairwise([begin, *cuts, end])
+    return p, sorted([*cuts, *(cut for side in sides for cut in _search(values, *side, risk)[1])])
 
 
 def _parts(values: Floats, begin: int, end: int) -> Iterator[tuple[float, list[int]]]:
