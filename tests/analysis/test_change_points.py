@@ -58,7 +58,7 @@ def test_a_step_ten_runs_ago_is_found() -> None:
 def test_places_are_those_of_exact_segmentation_by_ruptures() -> None:
     cases = json.loads((GOLDEN / "ruptures/1.1.10/dynp_l2.json").read_text())["cases"]
     for case in cases:
-        # Both maximise a likelihood, of normal scores here; noise may move a place by a run.
+        # Both maximise a likelihood; noise that follows itself is allowed for here, which may move a place by a run.
         assert places(case["values"]) == pytest.approx(case["cuts"], abs=1), case["cuts"]
 
 
@@ -75,7 +75,7 @@ def test_intervals_of_sizes_and_places_cover() -> None:
 
 
 def test_the_least_step_is_found_in_four_of_five_series() -> None:
-    least = found(series(1)).least
+    least = float(np.mean([found(series(seed)).least for seed in range(10)]))
     seen = [bool(found(series(seed, steps={100: 1 + least})).points) for seed in range(60)]
     assert 0.65 <= np.mean(seen) <= 0.95
 

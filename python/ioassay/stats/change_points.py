@@ -8,8 +8,8 @@ A line is fitted to the series: value on value before, and on one step, or one s
 of the step that explains most, its p-value that t's tail times the number of independent places to look (`_PLACES`).
 Where there is a change, both sides are searched again, at their share of the risk; each point has to stand once more
 between its neighbours (binary segmentation: Scott and Knott, Biometrics 30, 1974; stretches as in Olshen et al.,
-Biostatistics 5, 2004). Values count by their normal scores among those of the stretch that is searched, so that no
-single run, nor a heavy tail, makes a change. A series that a slope explains better than its steps drifts.
+Biostatistics 5, 2004). Runs further out than 2.5 robust deviations are held there, so that no single run, nor a heavy
+tail, makes a change. A series that a slope explains better than its steps drifts.
 
 ruptures (1.1.10) has no such noise model, takes the number of changes or a penalty from its caller, and brings scipy:
 140 MB, and more than a second to import. Its exact segmentation is what tests compare the places with.
@@ -21,7 +21,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,8 +52,8 @@ _PLACE_LOSS = 7.35
 Each side of the true place exceeds c with probability exp(-c / 2), and (1 - exp(-c / 2)) squared is 0.95 (Siegmund,
 International Statistical Review 56, 1988).
 """
-_LARGEST_DEVIATE = 3.5
-"""Robust deviations from its level at which a run is held when sizes are computed."""
+_LARGEST_SEARCHED, _LARGEST_SIZED = 2.5, 3.5
+"""Robust deviations at which a run is held: from the median of what is searched, and from its level for sizes."""
 _SHORTEST_PART = 20
 _MOST_CORRELATED = 0.95
 _EQUAL = 0.05
@@ -141,7 +140,7 @@ def change_points(values: Sequence[float] | Floats, risk: float = RISK) -> Chang
     scaled = np.log(known) if is_ratio else known
     p_none, first_cuts = _search(scaled, 0, scaled.size, risk)
     cuts = _standing(scaled, first_cuts, risk)
-    held = _held(scaled, [*cuts])
+    held = _held(scaled, [*cuts], _LARGEST_SIZED)
     noise = _Noise.of(held, [*cuts])
     found: dict[tuple[int, int, int], float] = {}
     begin = 0
@@ -238,8 +237,8 @@ def _scan(values: Floats, stretches: bool = True) -> tuple[float, list[int]]:
     n = values.size - 1
     if values.size < FEWEST or np.ptp(values) == 0:
         return 1.0, []
-    scores = _normal_scores(values)
-    before, after = scores[:-1] - scores[:-1].mean(), scores[1:] - scores[1:].mean()
+    held = _held(values, [], _LARGEST_SEARCHED)
+    before, after = held[:-1] - held[:-1].mean(), held[1:] - held[1:].mean()
     square = float(before @ before)
     if square == 0:
         return 1.0, []
@@ -261,7 +260,7 @@ def _scan(values: Floats, stretches: bool = True) -> tuple[float, list[int]]:
         inside = np.zeros(values.size, dtype=bool)
         inside[begin:end] = True
         share = min(share, 1 - 1e-15)
-        t, freedom = _of_unequal(scores, inside, math.sqrt(share / (1 - share) * (n - 3)))
+        t, freedom = _of_unequal(held, inside, math.sqrt(share / (1 - share) * (n - 3)))
         return max(2 * distributions.t_sf(t, freedom), _of_ties(values, inside))
 
     a, b, c = _PLACES
@@ -278,13 +277,13 @@ def _scan(values: Floats, stretches: bool = True) -> tuple[float, list[int]]:
     return min(found[0], 1.0), found[1]
 
 
-def _of_unequal(scores: Floats, inside: npt.NDArray[np.bool_], t: float) -> tuple[float, float]:
+def _of_unequal(held: Floats, inside: npt.NDArray[np.bool_], t: float) -> tuple[float, float]:
     """`t` and its degrees of freedom, where the smaller side does not scatter more; else both as of Welch's test.
 
     Welch, Biometrika 34 (1947). A side of few runs would always be tested with their own variance at the price of most
     of its power, so it is only where the ratio of variances is beyond what equal ones leave at 5 %.
     """
-    sides = sorted((scores[inside], scores[~inside]), key=len)
+    sides = sorted((held[inside], held[~inside]), key=len)
     few, many = (side.size for side in sides)
     of_few, of_many = (float(side.var(ddof=1)) for side in sides)
     if of_few <= of_many or distributions.f_sf(of_few / max(of_many, 1e-300), few - 1, many - 1) > _EQUAL:
@@ -308,14 +307,6 @@ def _of_ties(values: Floats, inside: npt.NDArray[np.bool_]) -> float:
         length, there = n - length, every - there
     ways = sum(math.comb(length, k) * math.comb(n - length, every - k) for k in range(there, min(length, every) + 1))
     return ways / math.comb(n, every)
-
-
-def _normal_scores(values: Floats) -> Floats:
-    """Normal quantiles of the ranks, of equal values that of their mean rank (Blom, 1958)."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(count) - (count - 1) / 2
-    quantile = NormalDist().inv_cdf
-    return np.array([quantile(p) for p in ((ranks - 0.375) / (values.size + 0.25)).tolist()])[place]
 
 
 # Sizes
@@ -366,11 +357,11 @@ def _levels(values: Floats, cuts: Sequence[int]) -> Floats:
     return np.concatenate([np.full(part.size, part.mean()) for part in np.split(values, [*cuts])])
 
 
-def _held(values: Floats, cuts: Sequence[int]) -> Floats:
-    """Values no further from the median of their level than _LARGEST_DEVIATE robust deviations."""
+def _held(values: Floats, cuts: Sequence[int], deviations: float) -> Floats:
+    """Values no further from the median of their level than this number of robust deviations (Winsorized)."""
     middles = np.concatenate([np.full(part.size, np.median(part)) for part in np.split(values, [*cuts])])
     left = values - middles
-    most = _LARGEST_DEVIATE * 1.4826 * float(np.median(np.abs(left)))
+    most = deviations * 1.4826 * float(np.median(np.abs(left)))
     return middles + np.clip(left, -most, most) if most else values
 
 
