@@ -125,18 +125,32 @@ def test_broken_foreign_and_newer_files_are_named_once_and_left_out(lab: Any, tm
     newer = pl.read_parquet(good).with_columns(history_version=pl.lit(VERSION + 1), run=pl.lit("newer"))
     newer.write_parquet(tmp_path / "newer.parquet")
     (tmp_path / "README").write_text("no table")
+    content = bytearray(good.read_bytes())
+    content[4:64] = bytes(60)
+    (tmp_path / "damaged.parquet").write_bytes(content)
     with pytest.warns(UnreadableFile) as caught:
         assert store.runs().height == 1
         assert store.values("nightly").height == 4
     said = sorted(str(one.message) for one in caught)
     assert [Path(text.partition(":")[0]).name for text in said] == [
-        "cut.parquet", "empty.parquet", "foreign.parquet", "newer.parquet",
+        "cut.parquet", "damaged.parquet", "empty.parquet", "foreign.parquet", "newer.parquet",
     ]  # fmt: skip
-    assert "no record of a run" in said[2]
-    assert "update ioassay" in said[3]
+    assert "no record of a run" in said[3]
+    assert "update ioassay" in said[4]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert store.runs().height == 1
+
+
+def test_a_run_whose_file_was_damaged_can_be_added_again(lab: Any, tmp_path: Path) -> None:
+    store = history_store.open(tmp_path)
+    store.add(run(lab))
+    (file,) = tmp_path.iterdir()
+    for content in (b"", file.read_bytes()[:-40]):
+        file.write_bytes(content)
+        assert store.add(run(lab))
+        assert not store.add(run(lab))
+    assert store.runs().height == 1
 
 
 def test_names_of_this_machine_and_home_folders_are_not_kept(lab: Any, tmp_path: Path) -> None:
@@ -166,6 +180,7 @@ def test_several_writers_of_the_same_runs_leave_each_once(lab: Any, tmp_path: Pa
     for writer in writers:
         writer.join()
     assert len(added) == 16
+    assert sum(added) >= 4
     store = history_store.open(tmp_path / "new/history")
     assert store.runs().height == 4
     assert len([*(tmp_path / "new/history").iterdir()]) == 4

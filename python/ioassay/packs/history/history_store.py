@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from ioassay import atomic_file
@@ -81,6 +81,8 @@ class Store:
             self._files = _ObjectStore(place)
         self._named: set[str] = set()
         """Files that were said to be of no use, each once."""
+        self._read_heads: tuple[Sequence[str], pl.DataFrame | None] = ((), None)
+        """The files that were read last, and what is known of them: they never change."""
 
     def add(self, run: Dataset, label: str = "") -> bool:
         """Keep the numbers of a run; False where they are there already. `label` is what it is of, such as a commit.
@@ -91,9 +93,14 @@ class Store:
         named = privacy.Redaction(self._secrets, mild=True).text
         rows = run_record.of_run(run, label, lambda text: privacy.without_homes(named(text)))
         name = f"{rows[BEGUN][0]:%Y%m%dT%H%M%SZ}-{rows['run'][0]}{_SUFFIX}"
+        there = self._files.find(name)
+        if there is not None and _is_readable(there):
+            return False
         content = io.BytesIO()
         rows.write_parquet(content, compression="zstd")
-        return self._files.write(name, content.getvalue())
+        self._files.write(name, content.getvalue())
+        self._read_heads = ((), None)
+        return True
 
     def runs(self, study: str | None = None, where: Mapping[str, str] | None = None) -> pl.DataFrame:
         """A row for each study of each run, by the time at which it began, with RUN_COLUMNS; texts are '' if unknown.
@@ -111,13 +118,12 @@ class Store:
         """
         import polars as pl
 
-        chosen = self._chosen(study, where)
+        files = self._chosen(study, where)["file"].unique(maintain_order=True).to_list()
         lists = ", ".join(f'unnest("{name}") AS "{name}"' for name in VALUES)
-        found = _query(chosen["file"].unique().to_list(), f"run, study, {lists}").drop("file")
-        keys = chosen.select("run", "study", BEGUN, "host", "grade").with_row_index("place")
-        joined = found.join(keys, on=["run", "study"]).sort("place", maintain_order=True)
-        chosen_metric = [pl.col("response") == metric] if metric is not None else []
-        return joined.filter(pl.lit(True), *chosen_metric).select(VALUE_COLUMNS)
+        query = f"FROM (SELECT run, {BEGUN}, study, host, grade, file, {lists} FROM runs) WHERE study = $study"
+        parameters = {"study": study, **({"metric": metric} if metric is not None else {})}
+        found = self._read(files, query + " AND response = $metric" * (metric is not None), parameters)
+        return found.select(VALUE_COLUMNS).with_columns(pl.col("host", "grade").fill_null(""))
 
     def _chosen(self, study: str | None, where: Mapping[str, str] | None) -> pl.DataFrame:
         import polars as pl
@@ -133,24 +139,32 @@ class Store:
         """All that is known of the runs but their values; `file` is the path of each."""
         import polars as pl
 
-        paths, columns = self._files.read(), ", ".join((VERSION_COLUMN, *RUN_COLUMNS))
-        try:
-            found = _query(paths, columns)
-        except _Unreadable:
-            usable = []
-            for path in paths:
-                try:
-                    _query([path], columns)
-                    usable.append(path)
-                except _Unreadable as error:
-                    self._leave_out(path, str(error))
-            found = _query(usable, columns)
+        paths = self._files.read()
+        if self._read_heads[0] == paths and self._read_heads[1] is not None:
+            return self._read_heads[1]
+        found = self._read(paths, f"SELECT {VERSION_COLUMN}, file, {', '.join(RUN_COLUMNS)} FROM runs", {})
         is_ours = pl.col(VERSION_COLUMN).is_between(1, VERSION) & pl.col("run").is_not_null()
         for path, version in found.filter(is_ours.not_().fill_null(True)).unique("file")["file", VERSION_COLUMN].rows():
             newer = f"is of version {version}, and this ioassay reads up to {VERSION}; update ioassay"
             self._leave_out(path, newer if version is not None and version > VERSION else "is no record of a run")
         found = found.filter(is_ours).unique(["run", "study"], keep="first", maintain_order=True)
-        return found.with_columns(pl.col(TEXTS).fill_null("")).sort(BEGUN, "run", maintain_order=True)
+        found = found.with_columns(pl.col(TEXTS).fill_null("")).sort(BEGUN, "run", maintain_order=True)
+        self._read_heads = (paths, found)
+        return found
+
+    def _read(self, paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> pl.DataFrame:
+        """What a query finds in the files, without those that cannot be read, which are named."""
+        try:
+            return _query(paths, query, parameters)
+        except _Unreadable:
+            usable = []
+            for path in paths:
+                try:
+                    _query([path], query, parameters)
+                    usable.append(path)
+                except _Unreadable as error:
+                    self._leave_out(path, str(error))
+            return _query(usable, query, parameters)
 
     def _leave_out(self, path: str, why: str) -> None:
         if path not in self._named:
@@ -180,28 +194,32 @@ class _Unreadable(Exception):
     """DuckDB cannot read a file; the text is the reason."""
 
 
-def _query(paths: Sequence[str], columns: str) -> pl.DataFrame:
-    """The columns, and `file`, of all rows in Parquet files; what a file has not is null."""
+def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> pl.DataFrame:
+    """What DuckDB finds in the table `runs`: all rows of the files, and `file`; what a file has not is null."""
     import duckdb
     import polars as pl
 
     from ioassay.api import run_results
 
     run_results.require_duckdb()
-    database = duckdb.connect()
-    database.register("model", run_results.Stream(model()))
     # Brackets and stars in a path would be patterns of a glob.
     literal = [re.sub(r"[*?\[]", lambda letter: f"[{letter[0]}]", path) for path in paths]
     rows = "FROM read_parquet($paths, union_by_name=true, filename=true) UNION ALL BY NAME " if paths else ""
+    table = f"WITH runs AS (SELECT *, filename AS file FROM ({rows}SELECT *, '' AS filename FROM model)) "
     try:
-        with database:
-            found = database.sql(
-                f"SELECT {columns}, filename AS file FROM ({rows}SELECT *, '' AS filename FROM model)",
-                params={"paths": literal} if paths else None,
-            )
+        with duckdb.connect() as database:
+            database.register("model", run_results.Stream(model()))
+            found = database.sql(table + query, params={**parameters, **({"paths": literal} if paths else {})} or None)
             return pl.DataFrame(found).with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
     except (duckdb.Error, pl.exceptions.PolarsError) as error:
         raise _Unreadable(str(error).partition("\n")[0]) from None
+
+
+def _is_readable(path: str) -> bool:
+    try:
+        return _query([path], f"SELECT {', '.join((*RUN_COLUMNS, *VALUES))} FROM runs", {}).height > 0
+    except _Unreadable:
+        return False
 
 
 # Where the files are
@@ -211,8 +229,11 @@ class _Files(Protocol):
     def read(self) -> list[str]:
         """The paths of all files, by name, once they can be read here; InputError where the place cannot be read."""
 
-    def write(self, name: str, content: bytes) -> bool:
-        """Make a file whole and lasting, unless there is one of the name; RunError where that fails."""
+    def find(self, name: str) -> str | None:
+        """The path of one of them; None where it is not there."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Make a file whole and lasting; RunError where that fails."""
 
 
 class _Folder:
@@ -231,10 +252,11 @@ class _Folder:
                 f"{self.root}: cannot be read: {error.strerror}; expected the folder of a history"
             ) from None
 
-    def write(self, name: str, content: bytes) -> bool:
+    def find(self, name: str) -> str | None:
         path = self.root / name
-        if path.exists():
-            return False
+        return str(path) if path.exists() else None
+
+    def write(self, name: str, content: bytes) -> None:
         unfinished = self.root / f".{name}.{os.getpid()}-{threading.get_ident()}.tmp"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -243,7 +265,7 @@ class _Folder:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-                unfinished.rename(path)  # over the file of another writer, which has the same content
+                unfinished.rename(self.root / name)  # over that of another writer, which has the same content
             finally:
                 unfinished.unlink(missing_ok=True)
             atomic_file.sync(self.root)
@@ -251,7 +273,6 @@ class _Folder:
             raise RunError(
                 f"{self.root}: the history cannot be written: {error.strerror}; --to or ${PLACE} names another place"
             ) from None
-        return True
 
 
 class _ObjectStore:
@@ -285,24 +306,31 @@ class _ObjectStore:
                 listed = self._system.ls(self._root, detail=True, refresh=True)
             except FileNotFoundError:
                 return []
-            sizes = {entry["name"]: entry["size"] for entry in listed if entry["name"].endswith(_SUFFIX)}
-            cached = {name: self._cache / PurePosixPath(name).name for name in sizes}
-            lacking = [name for name, path in cached.items() if not path.exists() or path.stat().st_size != sizes[name]]
-            for name, content in (self._system.cat(lacking) if lacking else {}).items():
-                self._cache.mkdir(parents=True, exist_ok=True)
-                unfinished = cached[name].with_suffix(f".{os.getpid()}.tmp")
-                unfinished.write_bytes(content)
-                unfinished.replace(cached[name])
-            return sorted(map(str, cached.values()))
+            return sorted(self._fetched([entry for entry in listed if entry["name"].endswith(_SUFFIX)]))
 
-    def write(self, name: str, content: bytes) -> bool:
-        path = f"{self._root}/{name}"
+    def find(self, name: str) -> str | None:
+        with self._asked("read", InputError):
+            try:
+                return self._fetched([self._system.info(f"{self._root}/{name}")])[0]
+            except FileNotFoundError:
+                return None
+
+    def write(self, name: str, content: bytes) -> None:
         with self._asked("written", RunError):
-            if self._system.exists(path):
-                return False
             self._system.makedirs(self._root, exist_ok=True)
-            self._system.pipe_file(path, content)
-        return True
+            self._system.pipe_file(f"{self._root}/{name}", content)
+
+    def _fetched(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+        """The paths of files in the cache, where they are put first if they are not there, or had another size."""
+        cached = {entry["name"]: self._cache / PurePosixPath(entry["name"]).name for entry in entries}
+        known = [path.stat().st_size if path.exists() else -1 for path in cached.values()]
+        lacking = [entry["name"] for entry, size in zip(entries, known, strict=True) if entry["size"] != size]
+        for name, content in (self._system.cat(lacking, on_error="raise") if lacking else {}).items():
+            self._cache.mkdir(parents=True, exist_ok=True)
+            unfinished = cached[name].with_suffix(f".{os.getpid()}.tmp")
+            unfinished.write_bytes(content)
+            unfinished.replace(cached[name])
+        return [*map(str, cached.values())]
 
     @contextmanager
     def _asked(self, how: str, kind: type[IoassayError]) -> Iterator[None]:

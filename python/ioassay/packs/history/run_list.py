@@ -53,7 +53,11 @@ class Listed:
     def worst(self, column: str) -> str:
         """The worst grade or verdict of its studies."""
         ranked = ("", *(GRADES.values() if column == "grade" else CATEGORIES))
-        return max((study[column] for study in self.studies), key=ranked.index, default="")
+        return max(
+            (study[column] for study in self.studies),
+            key=lambda word: ranked.index(word) if word in ranked else 0,
+            default="",
+        )
 
     def as_dict(self) -> dict[str, Any]:
         named = {"run": self.run, BEGUN: self.begun.isoformat(), "state": self.state}
