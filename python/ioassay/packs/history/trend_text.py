@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ MARKS = {
     Outcome.SHORT: "–",
 }
 """As the pages of comparisons have them."""
+METHOD = " ".join(sentence(f"trend.{code}") for code in ("method", "confidence"))
+CAUSE = sentence("trend.cause")
 _FACTS = {"tool": "driver", "tool_version": "tool", "ioassay": "ioassay", "mount_options": "mount options"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SPARKS = 24
@@ -141,14 +144,13 @@ def spark(series: Series) -> str:
     known = [value.value for value in series.weighing]
     parts = min(len(known), _SPARKS)
     edges = [len(known) * place // parts for place in range(parts + 1)] if parts else [0]
-    means = [math.fsum(known[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    means = [math.fsum(known[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
     low, span = min(means, default=0.0), max(means, default=0.0) - min(means, default=0.0)
     return "".join(_BLOCKS[min(int(8 * (mean - low) / span), 7) if span else 3] for mean in means)
 
 
-def latest(series: Series) -> str:
-    last = series.latest
-    return metrics.format_metric(series.response, last.value) if last else "–"
+def shown(series: Series, value: Value | None) -> str:
+    return metrics.format_metric(series.response, value.value) if value else "–"
 
 
 def _moment(trend: Trend, value: Value) -> str:
@@ -206,7 +208,7 @@ def lines(trend: Trend) -> list[Line]:
         Line(
             condition=name(trend, series),
             metric=responses(series),
-            latest=latest(series),
+            latest=shown(series, series.latest),
             spark=spark(series),
             change=f"{MARKS[series.outcome]} {change(trend, series)}",
             facts=facts(series.steps[-1]) if series.steps else "",
@@ -272,7 +274,7 @@ def markdown(trend: Trend) -> str:
         f"**{escaped(headline(trend))}** {escaped(said)}",
         "\n".join(f"| {' | '.join(row)} |" for row in rows),
         f"… {phrases.count(len(known) - _MARKDOWN_ROWS, 'more row')}" if len(known) > _MARKDOWN_ROWS else "",
-        f"{escaped(searched(trend))} {sentence('trend.cause')}",
+        f"{escaped(searched(trend))} {CAUSE}",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
