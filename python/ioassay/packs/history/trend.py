@@ -275,4 +275,6 @@ def _facts(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fact
             words = [[word.strip() for word in text.split(separator)] for text in (old, new)]
             old = ", ".join(word for word in words[0] if word not in words[1])
             new = ", ".join(word for word in words[1] if word not in words[0])
+            flaw, colon, _ = old.partition(": ")
+            new = new.removeprefix(flaw + colon) if colon else new
         yield Fact(name, old, new)

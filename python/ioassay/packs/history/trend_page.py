@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from ioassay.store import run_folder
 DATA = "trend.json"
 MOST_PANELS = 30
 _OPEN_PANELS = 8
-_WIDTH_PX, _HEIGHT_PX = 660, 190
+_WIDTH_PX, _HEIGHT_PX = 840, 190
 _MOST_LABELS = 8
 _GREY, _COUNTED = "not counted", "counted"
 
@@ -64,7 +65,6 @@ def build(trend: Trend, out: Path, again: str, executors: Sequence[Executor] = (
     """
     drawn = [panel(trend, series, number) for number, series in enumerate(trend.series[:MOST_PANELS], start=1)]
     wait = page.submit(drawn, out / FIGURES, executors)
-    hidden = privacy.Redaction(privacy.of_host(), mild=True)
     begun = [run["begun"] for run in trend.runs.values()]
     view = {
         "title": f"Trend of {trend.title}",
@@ -84,14 +84,24 @@ def build(trend: Trend, out: Path, again: str, executors: Sequence[Executor] = (
         "data_file": DATA,
     }
     texts = {
-        PAGE: page.render(view, page.bundle(), hidden.text, "trend.html.j2"),
-        DATA: hidden.text(json.dumps(trend_text.as_dict(trend), indent=1)),
+        PAGE: page.render(view, page.bundle(), hidden, "trend.html.j2"),
+        DATA: hidden(json.dumps(trend_text.as_dict(trend), indent=1)),
     }
     for name, text in texts.items():
         # A name that is not UTF-8 is shown escaped: the page has to stay readable.
         atomic_file.write(out / name, text.encode("utf-8", "backslashreplace").decode())
     wait()
     return out / PAGE
+
+
+def hidden(text: str) -> str:
+    """A text without the names of this machine, of its drives and people."""
+    return _redaction().text(text)
+
+
+@cache
+def _redaction() -> privacy.Redaction:
+    return privacy.Redaction(privacy.of_host(), mild=True)
 
 
 def _varied(trend: Trend) -> list[str]:
@@ -135,13 +145,13 @@ def panel(trend: Trend, series: Series, number: int) -> Drawn:
         for value, run in zip(series.values, facts, strict=True)
     ]
     x = _time_axis(trend, series, place)
-    y = axis.encoding(zero=False, ticks=5)
+    y = axis.encoding(zero=False, ticks=5) | {"title": unit.name or None}
     tips = {"date:N": "", "value:N": "", "n:Q": "repetitions", "run:N": "", "kernel:N": "", "tool_version:N": "tool"}
     tooltip = chart.tips({**tips, "state:N": "machine", **({"commit:N": ""} if trend.over == COMMIT else {})})
     layers = []
     grey = [row for row in rows if row["kind"] == _GREY]
     if grey:
-        mark = chart.base(grey).mark("point", style="empty", filled=False, shape="cross", size=45)
+        mark = chart.base(grey).mark("point", style="reference", filled=False, size=30)
         layers.append(mark.encode(x=x, y=y, tooltip=tooltip))
     known = [row for row in rows if row["kind"] == _COUNTED]
     if known:
@@ -152,7 +162,7 @@ def panel(trend: Trend, series: Series, number: int) -> Drawn:
     words = [sentence("trend.chart"), sentence("trend.chart_grey") if grey else ""]
     said = [str(trend_text.change(trend, series)), *(f"{trend_text.dates(trend, one)}" for one in series.steps)]
     spec = FigureSpec(kind="trend", name="trend", width=_WIDTH_PX, height=_HEIGHT_PX)
-    title = f"{phrases.name(series.response)}: {trend_text.name(trend, series)}"
+    title = f"{phrases.capital(phrases.brief(series.response))}: {trend_text.name(trend, series)}"
     whole = chart.layer(*layers, width=_WIDTH_PX, height=_HEIGHT_PX)
     done = chart.figure(whole, spec, None, title, words, details=". ".join(said))
     short = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{series.host}-{series.condition}-{series.response}")[:60].strip("-")

@@ -31,7 +31,7 @@ _FACTS = {"tool": "driver", "tool_version": "tool", "ioassay": "ioassay", "mount
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SPARKS = 24
 _MOST_FACTS = 4
-_LONGEST = 40
+_LONGEST = 50
 _MARKDOWN_ROWS = 10
 
 
@@ -61,8 +61,7 @@ def leads(trend: Trend) -> list[Say]:
         code = "trend.least" if phrases.percent(low) == phrases.percent(high) else "trend.least_range"
         said.append(say(code, least=high, low=low))
     if trend.left_out:
-        points = "their points are" if trend.left_out > 1 else "its points are"
-        said.append(say("trend.left_out", number=trend.left_out, points=points))
+        said.append(say("trend.left_out", number=trend.left_out, total=len(trend.runs)))
     if trend.without_commit:
         said.append(say("trend.without_commit", number=trend.without_commit))
     return said
@@ -72,7 +71,7 @@ def last_change(trend: Trend, series: Series) -> Say:
     """`P99 of read latency of bs=4KiB rose by 12 % (95 % interval 9 to 15 %) on 2026-10-12, with kernel 6.9 → 6.10.`"""
     changes = series.changes
     assert isinstance(changes, Changes)
-    response, place = phrases.inside(series.response), name(trend, series)
+    response, place = phrases.brief(series.response), name(trend, series)
     if drift := changes.drift:
         rises = drift.size > (1 if changes.is_ratio else 0)
         ends = {"first": day(series.weighing[0].begun), "last": day(series.weighing[-1].begun)}
@@ -93,7 +92,7 @@ def name(trend: Trend, series: Series) -> str:
 
 def responses(series: Series) -> str:
     """The response with those that restate it."""
-    return ", ".join(phrases.inside(one) for one in (series.response, *series.restated))
+    return ", ".join(phrases.brief(one) for one in (series.response, *series.restated))
 
 
 def fact(one: Fact) -> Say:
@@ -109,8 +108,14 @@ def facts(step: Step) -> str:
 
 def dates(trend: Trend, step: Step) -> str:
     """The day, or the commit, from which on the change holds; with its interval where that is more than one."""
-    found = [_moment(trend, value) for value in (step.run, step.first, step.last)]
-    return found[0] if found[1] == found[2] else f"{found[0]} ({found[1]} to {found[2]})"
+    where = within(trend, step)
+    return f"{moment(trend, step.run)} ({where})" if where else moment(trend, step.run)
+
+
+def within(trend: Trend, step: Step) -> str:
+    """The interval of the day, or of the commit; '' where it is one."""
+    first, last = moment(trend, step.first), moment(trend, step.last)
+    return "" if first == last else f"{first} to {last}"
 
 
 def day(moment: datetime) -> str:
@@ -136,7 +141,7 @@ def change(trend: Trend, series: Series) -> str:
         return sentence("trend.none", least=least)
     step = series.steps[-1]
     middle, ends = _short(series, step.point.size, step.point.change)
-    return sentence("trend.brief", size=middle, ends=ends, date=_moment(trend, step.run))
+    return sentence("trend.brief", size=middle, ends=ends, date=moment(trend, step.run))
 
 
 def spark(series: Series) -> str:
@@ -153,7 +158,7 @@ def shown(series: Series, value: Value | None) -> str:
     return metrics.format_metric(series.response, value.value) if value else "–"
 
 
-def _moment(trend: Trend, value: Value) -> str:
+def moment(trend: Trend, value: Value) -> str:
     return str(trend.runs[value.run][COMMIT]) if trend.over == COMMIT else day(value.begun)
 
 
@@ -248,7 +253,7 @@ def _series(trend: Trend, series: Series) -> dict[str, Any]:
         "changes": [
             {
                 **{at: str(getattr(step, at).begun) for at in ("run", "first", "last")},
-                "moment": _moment(trend, step.run),
+                "moment": moment(trend, step.run),
                 **{one: plain(getattr(step.point, one)) for one in ("size", "change", "before", "after", "p")},
                 "outcome": step.direction,
                 "facts": plain(step.facts),
