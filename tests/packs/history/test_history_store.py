@@ -94,6 +94,13 @@ def test_a_run_with_several_studies_has_a_row_of_each(lab: Any, tmp_path: Path) 
     assert runs["run"].n_unique() == 1
 
 
+def test_a_name_may_stand_for_the_hash_of_a_machine(lab: Any, tmp_path: Path) -> None:
+    store = history_store.open(tmp_path)
+    store.add(run(lab), host="runners")
+    assert store.runs(where={"host": "runners"}).height == 1
+    assert set(store.values("nightly")["host"]) == {"runners"}
+
+
 def test_a_run_that_was_interrupted_is_refused_with_the_command_that_ends_it(lab: Any, tmp_path: Path) -> None:
     records = run(lab)
     with pytest.raises(UsageError, match="2 of 8 trials have no record yet; .* --resume run"):

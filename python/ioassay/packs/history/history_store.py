@@ -84,14 +84,16 @@ class Store:
         self._read_heads: tuple[Sequence[str], pl.DataFrame | None] = ((), None)
         """The files that were read last, and what is known of them: they never change."""
 
-    def add(self, run: Dataset, label: str = "") -> bool:
-        """Keep the numbers of a run; False where they are there already. `label` is what it is of, such as a commit.
+    def add(self, run: Dataset, label: str = "", host: str = "") -> bool:
+        """Keep the numbers of a run; False where they are there already.
+
+        `label` is what it is of, such as a commit; `host` names the machine in place of the hash that stands for it.
 
         UsageError for a run with trials that have no record yet, RunError where the place cannot be written.
         """
         _require_ended(run)
         named = privacy.Redaction(self._secrets, mild=True).text
-        rows = run_record.of_run(run, label, lambda text: privacy.without_homes(named(text)))
+        rows = run_record.of_run(run, label, host, lambda text: privacy.without_homes(named(text)))
         name = f"{rows[BEGUN][0]:%Y%m%dT%H%M%SZ}-{rows['run'][0]}{_SUFFIX}"
         there = self._files.find(name)
         if there is not None and _is_readable(there):

@@ -40,8 +40,8 @@ class Summary(NamedTuple):
     headline: str = ""
 
 
-def of_run(run: Dataset, label: str, hidden: Callable[[str], str]) -> pl.DataFrame:
-    """A row for each study of a run; `hidden` replaces names in a text, `label` is what the run is of.
+def of_run(run: Dataset, label: str, host: str, hidden: Callable[[str], str]) -> pl.DataFrame:
+    """A row for each study of a run; `hidden` replaces names in a text, `label` and `host` are as of `Store.add`.
 
     InputError for a run in which no trial ever began.
     """
@@ -52,7 +52,7 @@ def of_run(run: Dataset, label: str, hidden: Callable[[str], str]) -> pl.DataFra
         findings = pipeline.analyse_all(run)
     page = run.root / "report" / PAGE
     shared = {VERSION_COLUMN: VERSION, "run": identity(run), BEGUN: begun(run)}
-    texts = {"commit": label, "page": str(page.resolve()) if page.is_file() else ""}
+    texts = {"commit": label, "page": str(page.resolve()) if page.is_file() else "", **({"host": host} if host else {})}
     rows = []
     for study, own in zip(run.studies, heads(run.studies, run.host, findings), strict=True):
         kept = {name: text if name == "host" else hidden(text) for name, text in {**own, **texts}.items()}

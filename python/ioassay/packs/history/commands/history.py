@@ -32,6 +32,9 @@ def add(
     runs: Annotated[list[Path], syntax.argument("RUN", "Folders of runs.", completion_values.runs)],
     to: Annotated[str, syntax.option("PLACE", f"The history. {history_options.PLACE_WORDS}")] = "",
     label: Annotated[str | None, syntax.option("TEXT", _LABEL)] = None,
+    host: Annotated[
+        str, syntax.option("NAME", "The machine, in place of its hash, such as one name for all runners of a CI.")
+    ] = "",
     json: options.Json = False,
 ) -> None:
     """Put the numbers of runs into a history: results and facts, no raw files.
@@ -44,7 +47,7 @@ def add(
     from ioassay.packs.history import history_store
 
     store = history_store.open(to)
-    results = [_added(store, root, label) for root in runs]
+    results = [_added(store, root, label, host) for root in runs]
     counts = {state: sum(one["state"] == state for one in results) for state in ("added", "known", "refused")}
     there = f", {counts['known']} there already" if counts["known"] else ""
     refused = f", {counts['refused']} refused" if counts["refused"] else ""
@@ -105,14 +108,14 @@ def export(
     )
 
 
-def _added(store: Store, root: Path, label: str | None) -> Mapping[str, Any]:
+def _added(store: Store, root: Path, label: str | None, host: str) -> Mapping[str, Any]:
     """What became of a run; what concerns the place is an error of the command."""
     from ioassay.api import run_results
     from ioassay.packs.history import run_record
 
     try:
         records = run_results.open(root).records
-        added = store.add(records, _commit(run_record.begun(records)) if label is None else label)
+        added = store.add(records, _commit(run_record.begun(records)) if label is None else label, host)
     except UsageError as error:
         console.note(f"refused: {error}")
         return {"run": str(root), "state": "refused", "reason": str(error)}
