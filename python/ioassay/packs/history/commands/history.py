@@ -12,7 +12,7 @@ from ioassay import atomic_file
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import RunError, ToolError, UsageError
 from ioassay.hints import nearest
-from ioassay.packs.history.commands import history_options
+from ioassay.packs.history.commands import history_options, history_show
 
 if TYPE_CHECKING:
     from ioassay.packs.history.history_store import Store
@@ -23,7 +23,7 @@ _LABEL = "What the runs are of; by default the last commit before each began, of
 
 def register(app: syntax.Group) -> None:
     group = syntax.Group("Keep the numbers of runs over time, and pass them on.")
-    for command in (add, export):
+    for command in (add, history_show.show, export):
         group.command()(command)
     app.add(group, "history")
 
