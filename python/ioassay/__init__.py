@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ioassay.packs.comparison.comparison_results import compare as compare
     from ioassay.packs.fio.quick_study import quick as quick
     from ioassay.packs.foreign.importer import import_results as import_results
+    from ioassay.packs.history.history_store import Store as Store
+    from ioassay.packs.history.history_store import history as history
     from ioassay.packs.live.live_page import LivePage as LivePage
     from ioassay.packs.ssd import simulator as simulator
     from ioassay.packs.ssd.command_recording import Recording as Recording

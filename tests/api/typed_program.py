@@ -85,6 +85,14 @@ def commands() -> None:
     assert_type((recording.trace, recording.requests), tuple[Path, int])
 
 
+def results_over_time(run: ia.Run) -> None:
+    store = ia.history("s3://bucket/history")
+    assert_type(store, ia.Store)
+    assert_type(store.add(run.records, label="v1.2", host="runners"), bool)
+    assert_type(store.runs("nightly", {"kernel": "6.1"}), pl.DataFrame)
+    assert_type(store.values("nightly", "read.bw", where={"grade": "fit"}), pl.DataFrame)
+
+
 def hosts() -> None:
     assert_type(ia.__version__, str)
     found = ia.doctor("/mnt/disk")

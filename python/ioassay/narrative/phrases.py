@@ -41,6 +41,14 @@ def noun(response: str) -> str:
     return f"the {inside(response)}" if " of " in inside(response) else inside(response)
 
 
+def brief(response: str) -> str:
+    """A response in two or three words inside a sentence: `read p99 latency`, `write bandwidth`."""
+    percentile = metrics.latency_percentile(response)
+    if percentile is None or percentile.kind != "lat":
+        return inside(response)
+    return f"{percentile.direction} {metrics.percentile_name(percentile.percent)} latency"
+
+
 def _small(text: str) -> str:
     own = text[:2].isupper() or any(letter.isupper() for letter in text.partition(" ")[0][1:])
     return text if own else text[:1].lower() + text[1:]

@@ -289,7 +289,7 @@ def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
         name: _curves(pair.study_b, of, factor, axes.metric_axis(response, spans[name], is_log, unit))
         for name, of in members.items()
     }
-    title = f"{unit.titled(phrases.capital(comparison_text.brief(response)))} over {axis_title(factor).lower()}"
+    title = f"{unit.titled(phrases.capital(phrases.brief(response)))} over {axis_title(factor).lower()}"
     confidence = f"{100 * pair.study_b.analysis.confidence:g} %"
     notes = [sentence("comparison.chart_values", confidence=confidence), "logarithmic axes" if is_log else ""]
     return _arranged(layers, title, notes, pair, len(parts))

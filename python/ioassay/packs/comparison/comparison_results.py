@@ -238,6 +238,7 @@ def build(
         "title": "B compared with A",
         "version": __version__,
         "text": comparison_text,
+        "brief": phrases.brief,
         "comparison": comparison,
         "shown": run_facts.shown,
         "sides": [_side("A", a, out), _side("B", b, out)],

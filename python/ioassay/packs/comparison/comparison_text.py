@@ -118,15 +118,7 @@ def reason(row: Row) -> Say:
 
 def responses(rows: Sequence[Row]) -> str:
     """What rows of one condition are about, in brief: `read p99 latency`, `read IOPS and read bandwidth`."""
-    return phrases.listed([brief(row.response) for row in rows])
-
-
-def brief(response: str) -> str:
-    """A response in two or three words inside a sentence: `read p99 latency`, `write bandwidth`."""
-    percentile = metrics.latency_percentile(response)
-    if percentile is None or percentile.kind != "lat":
-        return phrases.inside(response)
-    return f"{percentile.direction} {metrics.percentile_name(percentile.percent)} latency"
+    return phrases.listed([phrases.brief(row.response) for row in rows])
 
 
 def change(row: Row) -> str:
