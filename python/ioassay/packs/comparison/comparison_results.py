@@ -21,9 +21,11 @@ from ioassay import __version__, api, atomic_file
 from ioassay.api import publication, run_results
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, UsageError
+from ioassay.hints import nearest
 from ioassay.host import privacy
 from ioassay.narrative import conditions_text, phrases
 from ioassay.packs.comparison import comparison_charts, comparison_text, run_comparison
+from ioassay.packs.comparison.run_comparison import FailOn
 from ioassay.report import FIGURES, PAGE, figures, page, run_facts
 from ioassay.report.figures import Drawn
 from ioassay.report.figures.spec import NoData
@@ -48,16 +50,16 @@ _RATIOS = "ratios"
 class Comparison:
     """The conditions that two runs share, judged one by one; `compare` returns it."""
 
-    def __init__(self, a: Run, b: Run, margin: float, confidence: float) -> None:
+    def __init__(self, a: Run, b: Run, margin: float, confidence: float, fail_on: FailOn) -> None:
         self.a, self.b = a, b
-        self.result = run_comparison.compare(a.records, b.records, margin, confidence)
+        self.result = run_comparison.compare(a.records, b.records, margin, confidence, fail_on)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
         """One row a condition and response, the worst first.
 
         study, condition, response, a and b (means), ratio (b / a), low and high (its interval), verdict ('slower',
-        'faster', 'changed', 'same', 'undecided'), reason.
+        'differs', 'faster', 'changed', 'same', 'undecided'), reason.
         """
         import polars as pl
 
@@ -88,12 +90,14 @@ class Comparison:
 
     @property
     def regression(self) -> bool:
-        """Whether B is slower anywhere; never where no conclusion is drawn."""
+        """Whether B is slower in a row of those that `fail_on` names; never where no conclusion is drawn."""
         return self.result.regression
 
     @property
     def outcome(self) -> str:
-        """The verdict in a word: 'contradicted', 'not-comparable', 'slower', 'faster', 'changed', 'same', 'undecided'.
+        """The verdict in a word.
+
+        'contradicted', 'not-comparable', 'slower', 'differs', 'faster', 'changed', 'same' or 'undecided'.
 
         No conclusion is drawn of claims that the kernel contradicts, nor of a machine that was not fit.
         """
@@ -157,22 +161,35 @@ class Comparison:
 
 
 def compare(
-    a: Run | str | Path, b: Run | str | Path, *, margin: float = MARGIN, confidence: float = 0.95
+    a: Run | str | Path,
+    b: Run | str | Path,
+    *,
+    margin: float = MARGIN,
+    confidence: float = 0.95,
+    fail_on: str = FailOn.KNOWN,
 ) -> Comparison:
     """Judge run `b` against the baseline `a`: runs or their folders.
 
     Relative differences below `margin` count as the same; `confidence` is that all verdicts are right together.
-    InputError for a folder that is no run, UsageError for runs that share no condition with values, or for a margin or
-    a confidence out of its range.
+    `fail_on`: what a `regression` is: B slower where the scatter from run to run is 'known', 'any' difference by a loss
+    of speed, 'never'. InputError for a folder that is no run, UsageError for runs that share no condition with values,
+    or for a value that none of these options takes.
     """
     for name, value, low, high in (("margin", margin, 0.0, 1.0), ("confidence", confidence, 0.5, 1.0)):
         if not low <= value < high or value == 0:
             raise UsageError(f"{name} is {value}; expected a number above {low:g} and below {high:g}")
     before, after = (run if isinstance(run, Run) else run_results.open(run) for run in (a, b))
-    found = Comparison(before, after, margin, confidence)
+    found = Comparison(before, after, margin, confidence, fail_on_of(fail_on))
     if not found.result.rows:
         raise UsageError(f"{before.root} and {after.root} share no condition with values; nothing can be compared")
     return found
+
+
+def fail_on_of(text: str) -> FailOn:
+    """The one of the name. UsageError for another name."""
+    if text not in list(FailOn):
+        raise UsageError(f"--fail-on is {text!r}; expected {', '.join(FailOn)}{nearest(text, list(FailOn))}")
+    return FailOn(text)
 
 
 # The page
@@ -250,7 +267,8 @@ def build(
         "most_unmatched": _MOST_UNMATCHED,
         "confidence": phrases.level(comparison.confidence),
         "again": f"ioassay compare {run_facts.run_folder(a.root)} {run_facts.run_folder(b.root)} "
-        f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}",
+        f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}"
+        + (f" --fail-on {comparison.fail_on}" if comparison.fail_on != FailOn.KNOWN else ""),
         "data_file": DATA,
     }
     texts = {

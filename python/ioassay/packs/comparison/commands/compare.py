@@ -22,6 +22,13 @@ def compare(
     b: Annotated[Path, syntax.argument("B", "The run to judge.", completion_values.runs)],
     margin: Annotated[str, syntax.option("SHARE", "Relative differences below this count as the same.")] = "5%",
     confidence: Annotated[float, syntax.option("P", "Confidence level of the intervals.", min=0.5, max=0.9999)] = 0.95,
+    fail_on: Annotated[
+        str,
+        syntax.option(
+            "known|any|never",
+            "Exit 1 where B is slower and the scatter from run to run is known, on any loss of speed, or never.",
+        ),
+    ] = "known",
     output: Annotated[Path | None, syntax.option("DIR", "The page's folder; by default runs/<time>-compare.")] = None,
     junit: Annotated[Path | None, syntax.option("FILE", "Also write JUnit XML, for CI.")] = None,
     markdown: Annotated[Path | None, syntax.option("FILE", "Also write a summary in Markdown.")] = None,
@@ -29,7 +36,9 @@ def compare(
 ) -> None:
     """Compare two runs statistically, with a page; exit 1 when B is slower.
 
-    Exit 4 when the kernel contradicts what a tool claimed. A machine that was not fit proves nothing: exit 0.
+    Two runs differ by themselves, too. By how much is known of runs in turns (`ioassay turns`); else a difference fails
+    only with --fail-on any. Exit 4 when the kernel contradicts what a tool claimed. A machine that was not fit proves
+    nothing: exit 0.
 
     Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
     """
@@ -39,9 +48,10 @@ def compare(
     with publication.figure_processes() as processes:
         stats.load_numpy()
         from ioassay.api import run_results
-        from ioassay.packs.comparison.comparison_results import Comparison
+        from ioassay.packs.comparison.comparison_results import Comparison, fail_on_of
 
-        found = Comparison(run_results.open(a), run_results.open(b), options.share("--margin", margin), confidence)
+        sides, how = (run_results.open(a), run_results.open(b)), fail_on_of(fail_on)
+        found = Comparison(*sides, options.share("--margin", margin), confidence, how)
         if junit is not None:
             _write("--junit", junit, found.junit())
         if not found.result.rows:
@@ -75,6 +85,8 @@ def _say(found: Comparison, page: Path) -> None:
         if trust is not None and trust.grade.name != "FIT":
             head += console.wrapped(f"{letter}: {trust.conditions}")
     notes = []
+    if about := comparison_text.scatter(result):
+        head += console.wrapped(str(about))
     if result.differences:
         first, *others = result.differences
         more = f" and {console.count(len(others), 'more difference')}, on the page" if others else ""
