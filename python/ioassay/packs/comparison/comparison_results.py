@@ -178,18 +178,13 @@ def compare(
     for name, value, low, high in (("margin", margin, 0.0, 1.0), ("confidence", confidence, 0.5, 1.0)):
         if not low <= value < high or value == 0:
             raise UsageError(f"{name} is {value}; expected a number above {low:g} and below {high:g}")
+    if fail_on not in list(FailOn):
+        raise UsageError(f"fail_on is {fail_on!r}; expected {', '.join(FailOn)}{nearest(fail_on, list(FailOn))}")
     before, after = (run if isinstance(run, Run) else run_results.open(run) for run in (a, b))
-    found = Comparison(before, after, margin, confidence, fail_on_of(fail_on))
+    found = Comparison(before, after, margin, confidence, FailOn(fail_on))
     if not found.result.rows:
         raise UsageError(f"{before.root} and {after.root} share no condition with values; nothing can be compared")
     return found
-
-
-def fail_on_of(text: str) -> FailOn:
-    """The one of the name. UsageError for another name."""
-    if text not in list(FailOn):
-        raise UsageError(f"--fail-on is {text!r}; expected {', '.join(FailOn)}{nearest(text, list(FailOn))}")
-    return FailOn(text)
 
 
 # The page
