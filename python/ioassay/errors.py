@@ -92,10 +92,22 @@ class Contradicted(IoassayError):
     exit_code = 4
 
 
-class BrokenPlugin(UserWarning):
-    """An installed plugin cannot be used. A warning of Python, which `ioassay.cli` shows as one of its own."""
+class IoassayWarning(UserWarning):
+    """What is left out and does not end the work. A warning of Python, which `ioassay.cli` shows as one of its own."""
+
+    code: str
+
+
+class BrokenPlugin(IoassayWarning):
+    """An installed plugin cannot be used."""
 
     code = "broken-plugin"
+
+
+class UnreadableFile(IoassayWarning):
+    """One of many files is none of ours, or damaged."""
+
+    code = "unreadable-file"
 
 
 class Interrupted(IoassayError):

@@ -390,7 +390,7 @@ def _rows(records: Dataset) -> Iterator[Mapping[str, Any]]:
 # SQL over the frames of runs, answered by DuckDB, which reaches neither files nor the network.
 
 
-class _Stream:
+class Stream:
     """A frame by Arrow's C interface alone: of a frame itself DuckDB asks for pyarrow, 170 MB for one call."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
@@ -413,7 +413,7 @@ def sql_rows(runs: Mapping[str, Dataset], query: str) -> tuple[list[str], list[t
     database = duckdb.connect(config={"enable_external_access": "false", "lock_configuration": "true"})
     for name in TABLES:
         pieces = [getattr(records, name).select(pl.lit(run).alias("run"), pl.all()) for run, records in runs.items()]
-        database.register(name, _Stream(pl.concat(pieces, how="diagonal_relaxed")))
+        database.register(name, Stream(pl.concat(pieces, how="diagonal_relaxed")))
     try:
         answer = database.execute(query)
         if answer is None or answer.description is None:

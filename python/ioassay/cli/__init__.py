@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from ioassay import debug_log
 from ioassay.cli import console
-from ioassay.errors import BrokenPlugin, Interrupted, IoassayError, ToolError, UsageError
+from ioassay.errors import Interrupted, IoassayError, IoassayWarning, ToolError, UsageError
 from ioassay.pack import listed
 from ioassay.process import signals
 
@@ -69,7 +69,7 @@ _UNFIT = "Missing required CPU features"
 def run(words: Sequence[str]) -> int:
     """Run what the words of the command line ask for; the exit code. Every error has been said."""
     warnings.filterwarnings("error", _UNFIT, RuntimeWarning)
-    warnings.simplefilter("always", BrokenPlugin)
+    warnings.simplefilter("always", IoassayWarning)
     warnings.showwarning = _show_warning
     console.prepare("--json" in (words[: words.index("--")] if "--" in words else words))
     code = 0
@@ -83,8 +83,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """See warnings.showwarning: plugins are the business of the user, and where we warn of them is not."""
-    if issubclass(category, BrokenPlugin):
+    """See warnings.showwarning: what we warn of is the business of the user, and where in our code is not."""
+    if issubclass(category, IoassayWarning):
         console.note(f"warning: {message} [{category.code}]")
     else:
         _PYTHON_WARNING(message, category, *place, **more)

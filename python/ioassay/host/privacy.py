@@ -43,6 +43,7 @@ _HASH_DIGITS = 8
 _KERNEL_NAME = re.compile(r"/dev/(?!mapper/|disk/)[a-z]+[-_]?\d*[a-z]*\d*(?:p\d+)?|[a-z][a-z0-9]*")
 """Of a mount's source: a device by its kernel's name, or a file system without a device (`tmpfs`)."""
 _HOME = re.compile(r"/(?:home|Users)/[^/]+|/root(?=/|$)")
+_HOME_IN_TEXT = re.compile(r"(?<![\w.~-])/(?:home|Users)/[^/\s\"',;:)]+")
 _DISK_NAME = re.compile(r"(/dev/(?:disk/by-[a-z]+|mapper)/).+")
 _MOUNT_FLAG = re.compile(r"[a-z][a-z0-9_-]*")
 MOUNT_OPTIONS = frozenset(
@@ -80,6 +81,11 @@ def published(facts: Mapping[str, Any], pseudonyms: Pseudonyms | None = None) ->
 def shortened(path: str) -> str:
     """A path with `~` for the home folder, whoever's it is."""
     return _HOME.sub("~", path, count=1) if path.startswith("/") else path
+
+
+def without_homes(text: str) -> str:
+    """Any text with `~` for the home folders in it, whoever's they are."""
+    return _HOME_IN_TEXT.sub("~", text)
 
 
 def _published(facts: Mapping[str, Any], pseudonyms: Pseudonyms) -> dict[str, Any]:

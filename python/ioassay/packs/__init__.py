@@ -11,6 +11,7 @@ PACKS = (
     "comparison",
     "fio",
     "foreign",
+    "history",
     "hosts",
     "iozone",
     "live",

@@ -47,6 +47,30 @@ def section(host: Mapping[str, object], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def machines(host: Host, study: Study) -> dict[str, Host]:
+    """The facts of each machine that measured the study, by host; of one that names no hosts this one's, under ''.
+
+    Facts of a host that never answered are empty.
+    """
+    known = host.get("hosts", {})
+    return {name: known.get(name, {}) for name in study.hosts} if study.hosts else {"": host}
+
+
+def machine(host: Host, study: Study) -> Host:
+    """The facts that all machines have alike which measured the study; what differs is missing."""
+    first, *others = machines(host, study).values()
+    alike = {
+        part: {
+            name: value
+            for name, value in facts.items()
+            if all(section(other, part).get(name) == value for other in others)
+        }
+        for part in first
+        if (facts := section(first, part))
+    }
+    return cast(Host, alike) if others else first
+
+
 @dataclass(frozen=True)
 class Dataset:
     """All records of one run, as frames; what every analysis and figure reads.
@@ -108,26 +132,10 @@ class Dataset:
         self.__post_init__()
 
     def machines(self, study: Study) -> dict[str, Host]:
-        """The facts of each machine that measured the study, by host; of one that names no hosts this one's, under ''.
-
-        Facts of a host that never answered are empty.
-        """
-        known = self.host.get("hosts", {})
-        return {host: known.get(host, {}) for host in study.hosts} if study.hosts else {"": self.host}
+        return machines(self.host, study)
 
     def machine(self, study: Study) -> Host:
-        """The facts that all machines have alike which measured the study; what differs is missing."""
-        first, *others = self.machines(study).values()
-        alike = {
-            part: {
-                name: value
-                for name, value in facts.items()
-                if all(section(other, part).get(name) == value for other in others)
-            }
-            for part in first
-            if (facts := section(first, part))
-        }
-        return cast(Host, alike) if others else first
+        return machine(self.host, study)
 
     def trials_of(self, study: Study) -> pl.DataFrame:
         """All recorded trials of the study, failed ones too, in the order they ran."""
