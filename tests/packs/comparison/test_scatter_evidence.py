@@ -52,7 +52,7 @@ def test_two_runs_differ_and_fail_a_job_only_where_that_is_asked_for(
     assert found.regression == said["regression"] == bool(fails)
     assert len([*root.iter("failure")]) == fails and len([*root.iter("skipped")]) == 4 - fails
     assert all("differs between these two runs; run-to-run scatter unknown" in one["reason"] for one in said["rows"])
-    assert "with a history (--history) or in turns (ioassay turns)" in said["statement"]
+    assert "a history (--history) or turns (ioassay turns)" in said["statement"]
 
 
 @pytest.mark.parametrize(("fail_on", "fails"), [("known", True), ("any", True), ("never", False)])
@@ -60,7 +60,7 @@ def test_turns_tell_slower_from_scatter(lab: Any, fail_on: str, fails: bool) -> 
     found = compare(*in_turns(*runs(lab, 0.8)), fail_on=FailOn(fail_on))
     assert (found.outcome, verdicts(found), found.scatter) == ("slower", {Verdict.SLOWER}, RunScatter.TURNS)
     assert found.regression == fails
-    assert "compared in pairs" in comparison_text.as_dict(found)["statement"]
+    assert "Judged by pairs of neighbouring turns" in comparison_text.as_dict(found)["statement"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ioassay.errors import RunError, UsageError
 from ioassay.hints import nearest
 from ioassay.host import privacy
 from ioassay.narrative import conditions_text, phrases
-from ioassay.packs.comparison import comparison_charts, comparison_text, run_comparison
+from ioassay.packs.comparison import comparison_charts, comparison_text, earlier_runs, run_comparison
 from ioassay.packs.comparison.run_comparison import FailOn
 from ioassay.report import FIGURES, PAGE, figures, page, run_facts
 from ioassay.report.figures import Drawn
@@ -50,9 +50,17 @@ _RATIOS = "ratios"
 class Comparison:
     """The conditions that two runs share, judged one by one; `compare` returns it."""
 
-    def __init__(self, a: Run, b: Run, margin: float, confidence: float, fail_on: FailOn) -> None:
-        self.a, self.b = a, b
-        self.result = run_comparison.compare(a.records, b.records, margin, confidence, fail_on)
+    def __init__(
+        self, a: Run | None, b: Run, margin: float, confidence: float, fail_on: FailOn, history: str | None = None
+    ) -> None:
+        """Without `a`, the runs before `b` in the history at a place are what it is compared with."""
+        self.a, self.b, self.history = a, b, history
+        earlier = None
+        if history is not None:
+            earlier = earlier_runs.earlier_runs(history, b.records, a.records if a else None)
+        baseline = a.records if a else earlier_runs.as_run(earlier or {}, b.records)
+        self.sides = baseline, b.records
+        self.result = run_comparison.compare(*self.sides, margin, confidence, fail_on, earlier, is_history=a is None)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
@@ -114,7 +122,7 @@ class Comparison:
     def publish(self, folder: str | Path | None, processes: Sequence[Executor]) -> Path:
         """As `report`, by processes that `publication.figure_processes` has started."""
         out = Path(folder) if folder is not None else run_folder.new_folder(Path("runs"), "compare")
-        sides = self.a.records, self.b.records
+        sides = self.sides
         try:
             if out.exists() and not out.is_dir():
                 raise UsageError(f"{out}: is a file; expected a new folder")
@@ -123,7 +131,7 @@ class Comparison:
                 raise UsageError(f"{out}: exists already; expected a new or an empty folder")
             try:
                 drawn = declare(*sides, self.result)
-                return build(*sides, self.result, drawn, out, processes)
+                return build(*sides, self.result, drawn, out, processes, self._again)
             except BaseException:
                 shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
                 raise
@@ -144,31 +152,44 @@ class Comparison:
 
         As on the page, names of this machine, of its drives and people are replaced.
         """
-        text = comparison_text.markdown(self.a.records, self.b.records, self.result)
+        text = comparison_text.markdown(*self.sides, self.result)
         return privacy.Redaction(privacy.of_host(), mild=True).text(text)
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay compare --json` prints, but for the report."""
         return comparison_text.as_dict(self.result)
 
+    @property
+    def _again(self) -> str:
+        """The command that compares alike."""
+        result = self.result
+        words = [run_facts.run_folder(run.root) for run in (self.a, self.b) if run]
+        words += [f"--margin {100 * result.margin:g}%", f"--confidence {result.confidence:g}"]
+        words += [f"--fail-on {result.fail_on}"] if result.fail_on != FailOn.KNOWN else []
+        words += ["--history"] if self.history == "" else [f"--history={self.history}"] if self.history else []
+        return " ".join(["ioassay compare", *words])
+
     def __repr__(self) -> str:
-        return f"<Comparison of {self.b.root} with {self.a.root}: {self.verdict}>"
+        return f"<Comparison of {self.b.root} with {self.sides[0].root}: {self.verdict}>"
 
     def _repr_html_(self) -> str:
         columns = ("study", "condition", "response", "verdict", "reason")
         table = api.table(columns, self.rows.select(columns).rows())
-        return api.section(f"{self.a.root} and {self.b.root}", [self.verdict], tables=table)
+        return api.section(f"{self.sides[0].root} and {self.b.root}", [self.verdict], tables=table)
 
 
 def compare(
-    a: Run | str | Path,
+    a: Run | str | Path | None,
     b: Run | str | Path,
     *,
     margin: float = MARGIN,
     confidence: float = 0.95,
     fail_on: str = FailOn.KNOWN,
+    history: str | Path | None = None,
 ) -> Comparison:
-    """Judge run `b` against the baseline `a`: runs or their folders.
+    """Judge run `b` against the baseline `a`: runs or their folders. `history`: the place of one, '' the user's.
+
+    A history tells the scatter from run to run; without `a` its runs before `b` are the baseline, too.
 
     Relative differences below `margin` count as the same; `confidence` is that all verdicts are right together.
     `fail_on`: what a `regression` is: B slower where the scatter from run to run is 'known', 'any' difference by a loss
@@ -180,10 +201,16 @@ def compare(
             raise UsageError(f"{name} is {value}; expected a number above {low:g} and below {high:g}")
     if fail_on not in list(FailOn):
         raise UsageError(f"fail_on is {fail_on!r}; expected {', '.join(FailOn)}{nearest(fail_on, list(FailOn))}")
-    before, after = (run if isinstance(run, Run) else run_results.open(run) for run in (a, b))
-    found = Comparison(before, after, margin, confidence, FailOn(fail_on))
+    if a is None and history is None:
+        raise UsageError("there is one run; expected another one to compare it with, or a history")
+    before, after = (run if isinstance(run, Run | None) else run_results.open(run) for run in (a, b))
+    assert after is not None
+    place = None if history is None else str(history)
+    found = Comparison(before, after, margin, confidence, FailOn(fail_on), place)
     if not found.result.rows:
-        raise UsageError(f"{before.root} and {after.root} share no condition with values; nothing can be compared")
+        raise UsageError(
+            f"{found.sides[0].root} and {after.root} share no condition with values; nothing can be compared"
+        )
     return found
 
 
@@ -230,11 +257,13 @@ def build(
     drawn: Sequence[Drawn],
     out: Path,
     executors: Sequence[Executor] = (),
+    again: str = "",
 ) -> Path:
     """Write index.html, comparison.json and figures/<name>.{png,svg} into `out`, a folder that exists; the page's path.
 
-    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`page.submit`). As on
-    every page, names of this machine, of its drives and people are replaced. OSError when `out` cannot be written.
+    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`page.submit`); `again` is the
+    command that compares alike. As on every page, names of this machine, of its drives and people are replaced. OSError
+    when `out` cannot be written.
     """
     wait = page.submit(drawn, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
@@ -261,9 +290,7 @@ def build(
         "omitted": len(rows) - len(lines),
         "most_unmatched": _MOST_UNMATCHED,
         "confidence": phrases.level(comparison.confidence),
-        "again": f"ioassay compare {run_facts.run_folder(a.root)} {run_facts.run_folder(b.root)} "
-        f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}"
-        + (f" --fail-on {comparison.fail_on}" if comparison.fail_on != FailOn.KNOWN else ""),
+        "again": again,
         "data_file": DATA,
     }
     texts = {

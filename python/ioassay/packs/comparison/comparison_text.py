@@ -16,6 +16,7 @@ from ioassay.packs.comparison.run_comparison import Comparison, Difference, Outc
 from ioassay.report.tables import BREAKS
 from ioassay.report.tables import plain as escaped
 from ioassay.stats.result import Undefined, plain
+from ioassay.stats.run_scatter import FEWEST_RUNS
 from ioassay.store.dataset import Dataset
 
 METHOD = say("comparison.method")
@@ -58,7 +59,12 @@ def account(comparison: Comparison) -> Say:
 def scatter(comparison: Comparison) -> Say | None:
     """What tells how much two runs differ by themselves, or what would; None where they do not."""
     is_said = comparison.scatter != RunScatter.NONE and comparison.is_conclusive
-    return say(f"comparison.scatter_{comparison.scatter}") if is_said else None
+    if not is_said:
+        return None
+    if comparison.earlier is not None and comparison.scatter != RunScatter.TURNS:
+        few = "" if comparison.scatter == RunScatter.HISTORY else "_few"
+        return say(f"comparison.scatter_history{few}", runs=comparison.earlier, fewest=FEWEST_RUNS)
+    return say(f"comparison.scatter_{comparison.scatter}")
 
 
 def basis(comparison: Comparison) -> Say:

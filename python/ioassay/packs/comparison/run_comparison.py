@@ -21,6 +21,7 @@ from ioassay.analysis.machine_conditions import Grade
 from ioassay.analysis.measurements.cells import by_key
 from ioassay.factors import setting_key
 from ioassay.packs.comparison import scatter_evidence
+from ioassay.packs.comparison.earlier_runs import EarlierRuns
 from ioassay.stats.contrasts import MARGIN, Ratio
 from ioassay.store.dataset import Dataset, Host, section
 from ioassay.study.model import Study
@@ -107,6 +108,8 @@ class Comparison:
     contradicted: tuple[str, ...] = ()
     """'A' and 'B', as far as the kernel contradicts claims there: no conclusion is drawn then either."""
     fail_on: FailOn = FailOn.KNOWN
+    earlier: int | None = None
+    """Runs of a history that tell the scatter from run to run; None where none was asked."""
 
     def __post_init__(self) -> None:
         if not self.is_conclusive:  # so that nothing which shows a row can say what is withheld
@@ -158,11 +161,19 @@ class Comparison:
 
 
 def compare(
-    a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 0.95, fail_on: FailOn = FailOn.KNOWN
+    a: Dataset,
+    b: Dataset,
+    margin: float = MARGIN,
+    confidence: float = 0.95,
+    fail_on: FailOn = FailOn.KNOWN,
+    earlier: Mapping[str, EarlierRuns] | None = None,
+    *,
+    is_history: bool = False,
 ) -> Comparison:
-    """Judge run `b` against the baseline `a`.
+    """Judge run `b` against the baseline `a`, or where that `is_history` against the runs in it.
 
-    `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right.
+    `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right. `earlier`
+    runs tell the scatter from run to run, by study.
     """
     studies = {study.name: study for study in a.studies}
     rows: list[Row] = []
@@ -175,16 +186,23 @@ def compare(
             continue
         differences += _differences(study.name, _settings(baseline), _settings(study))
         exact = not (a.is_measured(baseline) or b.is_measured(study))
-        repetitions = [] if exact else scatter_evidence.turns(a, b, baseline, study)
+        repetitions = [] if exact or is_history else scatter_evidence.turns(a, b, baseline, study)
         for response in dict.fromkeys((*b.responses(study), *a.responses(baseline))):
             in_a, in_b = by_key(a, baseline, response), by_key(b, study, response)
             pairs = [(in_a[key], in_b[key]) for key in in_b if key in in_a]
             made = pair_rows(study.name, response, pairs, margin, confidence, exact=exact)
             if not exact:
                 made = [replace(row, scatter=RunScatter.UNKNOWN) for row in made]
-            rows += scatter_evidence.by_turns(made, pairs, repetitions) if repetitions else made
+            if repetitions:
+                made = scatter_evidence.by_turns(made, pairs, repetitions)
+            elif earlier and study.name in earlier and not exact:
+                made = scatter_evidence.by_history(made, pairs, earlier[study.name], is_baseline=is_history)
+            rows += made
             only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
             only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
+    beside = [*_host_differences(a, b)]
+    if is_history and earlier:
+        beside = list(dict.fromkeys(one for study in earlier.values() for one in study.differences()))
     runs = {"A": a, "B": b}
     conditions = {letter: machine_conditions.of_run(run) for letter, run in runs.items()}
     verdicts = {
@@ -199,10 +217,11 @@ def compare(
         rows=tuple(judged(rows, 1 - confidence)),
         only_a=(*only_a, *map(Unmatched, studies)),
         only_b=tuple(only_b),
-        differences=(*differences, *_host_differences(a, b)),
+        differences=(*differences, *beside),
         unfit=tuple(letter for letter, one in conditions.items() if one and one.grade == Grade.UNFIT),
         contradicted=tuple(letter for letter, own in verdicts.items() if any(one.contradicted for one in own)),
         fail_on=fail_on,
+        earlier=None if earlier is None else min((len(one.names) for one in earlier.values()), default=0),
     )
 
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from ioassay.analysis.condition_comparison import Row, RunScatter
-from ioassay.analysis.measurements.cells import Cell
+from ioassay.analysis.measurements.cells import Cell, point_key
+from ioassay.packs.comparison.earlier_runs import EarlierRuns
 from ioassay.stats import run_scatter
 from ioassay.stats.contrasts import Ratio
 from ioassay.stats.result import Floats
@@ -48,6 +49,15 @@ def by_turns(rows: Sequence[Row], pairs: Pairs, repetitions: Sequence[int]) -> l
     """The rows judged by their turns, as far as they have enough of them."""
     ratios = run_scatter.turn_ratios([(_at(a, repetitions), _at(b, repetitions)) for a, b in pairs])
     return _known(rows, ratios, RunScatter.TURNS)
+
+
+def by_history(rows: Sequence[Row], pairs: Pairs, earlier: EarlierRuns, *, is_baseline: bool) -> list[Row]:
+    """The rows judged by the scatter of earlier runs; where these are the baseline, A has their present values."""
+    series = [
+        earlier.series(point_key(b.point), row.response, [b] if is_baseline else [a, b])
+        for row, (a, b) in zip(rows, pairs, strict=True)
+    ]
+    return _known(rows, run_scatter.run_ratios(series), RunScatter.HISTORY)
 
 
 def _at(cell: Cell, repetitions: Sequence[int]) -> Floats:

@@ -36,21 +36,37 @@ def register(app: syntax.Group) -> None:
 @syntax.takes(JUDGING)
 def compare(
     a: Annotated[Path, syntax.argument("A", "The run to compare with (the baseline).", completion_values.runs)],
-    b: Annotated[Path, syntax.argument("B", "The run to judge.", completion_values.runs)],
+    b: Annotated[
+        Path | None,
+        syntax.argument(
+            "B", "The run to judge; with --history, A is judged where it is left out.", completion_values.runs
+        ),
+    ] = None,
     *,
+    history: Annotated[
+        str | None,
+        syntax.option(
+            "--history PLACE",
+            "Judge by the scatter of earlier runs, and without B against them. PLACE as of `ioassay history`.",
+            bare="",
+        ),
+    ] = None,
     output: Annotated[Path | None, syntax.option("DIR", "The page's folder; by default runs/<time>-compare.")] = None,
     json: options.Json = False,
     **given: Any,
 ) -> None:
     """Compare two runs statistically, with a page; exit 1 when B is slower.
 
-    Two runs differ by themselves, too. By how much is known of runs in turns (`ioassay turns`); else a difference fails
-    only with --fail-on any. Exit 4 when the kernel contradicts what a tool claimed. A machine that was not fit proves
-    nothing: exit 0.
+    Two runs differ by themselves, too. By how much is known of turns (`ioassay turns`) and from a history; else a
+    difference fails only with --fail-on any. Exit 4 when the kernel contradicts what a tool claimed. A machine that was
+    not fit proves nothing: exit 0.
 
-    Example: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%
+    Examples: ioassay compare runs/20260101-120000-quick runs/20260102-120000-quick --margin 3%;
+    ioassay compare runs/20260102-120000-quick --history
     """
-    judge(a, b, output, given)
+    if b is None and history is None:
+        raise UsageError(f"{a}: is one run; expected another one to compare it with, or --history")
+    judge(None if b is None else a, a if b is None else b, output, given, history)
 
 
 def judging(given: Mapping[str, Any]) -> tuple[float, float, FailOn]:
@@ -62,8 +78,8 @@ def judging(given: Mapping[str, Any]) -> tuple[float, float, FailOn]:
     return options.share("--margin", given["margin"]), given["confidence"], FailOn(how)
 
 
-def judge(a: Path, b: Path, output: Path | None, given: Mapping[str, Any]) -> None:
-    """Judge two runs as `JUDGING` was `given`, show what is found, and exit by it."""
+def judge(a: Path | None, b: Path, output: Path | None, given: Mapping[str, Any], history: str | None = None) -> None:
+    """Judge two runs, or one and a history, as `JUDGING` was `given`, show what is found, and exit by it."""
     from ioassay import stats
     from ioassay.api import publication
 
@@ -72,11 +88,14 @@ def judge(a: Path, b: Path, output: Path | None, given: Mapping[str, Any]) -> No
         from ioassay.api import run_results
         from ioassay.packs.comparison.comparison_results import Comparison
 
-        found = Comparison(run_results.open(a), run_results.open(b), *judging(given))
+        before = None if a is None else run_results.open(a)
+        found = Comparison(before, run_results.open(b), *judging(given), history)
         if given["junit"] is not None:
             _write("--junit", given["junit"], found.junit())
         if not found.result.rows:
-            raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
+            raise UsageError(
+                f"{a or 'the history'} and {b} share no condition with values, so there is nothing to compare"
+            )
         if given["markdown"] is not None:
             _write("--markdown", given["markdown"], found.markdown())
         page = found.publish(output, processes)
@@ -101,8 +120,8 @@ def _say(found: Comparison, page: Path) -> None:
 
     result = found.result
     head = [*console.wrapped(str(comparison_text.headline(result))), str(comparison_text.account(result))]
-    for letter, run in (("A", found.a), ("B", found.b)):
-        trust = conditions_text.trust(run.records)
+    for letter, records in zip("AB", found.sides, strict=True):
+        trust = conditions_text.trust(records)
         if trust is not None and trust.grade.name != "FIT":
             head += console.wrapped(f"{letter}: {trust.conditions}")
     notes = []
