@@ -51,8 +51,8 @@ def turns(
     from ioassay.packs.comparison.comparison_results import compare
 
     root = new_folder(output)
-    for _, begin in planned({"A": a, "B": b}, turns, root, RunOptions(**options), before):
-        with interruptible(root):
+    with interruptible(root):
+        for _, begin in planned({"A": a, "B": b}, turns, root, RunOptions(**options), before):
             begin(progress.preparing if progress else None).run(progress)
     return compare(root / "A", root / "B", margin=margin, confidence=confidence)
 

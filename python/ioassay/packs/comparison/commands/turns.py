@@ -71,8 +71,10 @@ def turns(
     runs: dict[str, Run] = {}
     before = os.environ.copy()
     try:
-        for side, begin in in_turns.planned(sides, number, root, chosen, lambda side: _switch(side, before, own[side])):
-            with in_turns.interruptible(root):
+        with in_turns.interruptible(root):
+            for side, begin in in_turns.planned(
+                sides, number, root, chosen, lambda side: _switch(side, before, own[side])
+            ):
                 with progress.examining() as announce:
                     execution = begin(announce)
                 if side not in runs:
