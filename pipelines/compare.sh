@@ -3,6 +3,7 @@
 #
 # IOASSAY_CI_BASELINE   the folder of an earlier run; by default the run `base` that measure.sh left, if there is one
 # IOASSAY_CI_MARGIN     relative differences below this count as the same
+# IOASSAY_CI_FAIL_ON    as of verdict.sh; with `any`, a loss of speed where the scatter from run to run is unknown counts
 # IOASSAY_CI_OUTPUT     the folder of results, by default ioassay-ci
 #
 # The word is that of ioassay compare, or `failed` where trials failed, or `measured` where there is no baseline. Nothing
@@ -10,6 +11,8 @@
 set -eu
 
 output=${IOASSAY_CI_OUTPUT:-ioassay-ci}
+counts=known
+case " $(printf %s "${IOASSAY_CI_FAIL_ON:-}" | tr -c 'a-z-' ' ') " in *" any "*) counts=any ;; esac
 baseline=${IOASSAY_CI_BASELINE:-}
 [ "$baseline" ] || [ ! -d "$output/base" ] || baseline=$output/base
 
@@ -22,8 +25,9 @@ status=0
 if [ -z "$baseline" ]; then
     title measured 'There is no baseline, so nothing is compared. The page of the run is among the artifacts.'
     outcome=measured
-elif ioassay compare "--margin=${IOASSAY_CI_MARGIN:-5%}" "--output=$output/page" "--junit=$output/junit.xml" \
+elif ioassay compare "--margin=${IOASSAY_CI_MARGIN:-5%}" "--fail-on=$counts" "--output=$output/page" "--junit=$output/junit.xml" \
     "--markdown=$output/summary.markdown" --json -- "$baseline" "$output/new" >"$output/comparison.json" || status=$?; then
+    [ "$status" != 1 ] || : >"$output/regression"
     case $status in
     0 | 1 | 4)
         outcome=$(python3 -I -c 'import json, sys; print(json.load(sys.stdin)["outcome"])' <"$output/comparison.json")

@@ -79,7 +79,7 @@ END
 }
 
 new=$PWD
-rm -f "$output/failed" "$output/contradicted"
+rm -f "$output/failed" "$output/contradicted" "$output/regression"
 if [ -z "$base_ref" ]; then
     build "$new"
     measure new "$new" "$repetitions"

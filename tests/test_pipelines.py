@@ -193,6 +193,24 @@ def test_a_change_that_changes_nothing_passes_and_is_measured_in_turns(job: Job)
     assert (ended.results / "page" / "index.html").is_file()
 
 
+@pytest.mark.parametrize(("fail_on", "code"), [("slower, contradicted, failed", 0), ("any", 1)])
+def test_an_earlier_run_is_a_baseline_whose_scatter_is_unknown(
+    job: Job, earlier: Path, fail_on: str, code: int
+) -> None:
+    ended = job.run(study="null.toml", baseline=str(earlier), fail_on=fail_on)
+    assert ended.code == code, ended.said
+    assert ended.outcome == "differs" and ended.junit("failure") == 2 * code
+    assert "**The two runs differ in 2 of 2 comparisons; run-to-run scatter unknown.**" in ended.summary
+
+
+def test_a_slower_change_fails_the_job_that_asks_for_it(job: Job) -> None:
+    results = job.folder / "ioassay-ci"
+    results.mkdir()
+    (results / "outcome").write_text("slower\n")
+    (results / "regression").touch()
+    assert [verdict(job, words) for words in ("slower", "any", "failed contradicted", "never")] == [1, 1, 0, 0]
+
+
 def test_a_history_gets_the_runs_that_are_merged_and_the_summary_their_trend(job: Job, tmp_path: Path) -> None:
     history = tmp_path / "results over time"
     names = {"history": str(history), "history_host": "runners"}
@@ -207,14 +225,6 @@ def test_a_history_gets_the_runs_that_are_merged_and_the_summary_their_trend(job
     assert "Null" in trend or "null" in trend
     assert ended.summary.endswith(trend)
     assert (ended.results / "history-null" / "index.html").is_file()
-
-
-def test_a_slower_change_fails_the_job_that_asks_for_it(job: Job, earlier: Path) -> None:
-    ended = job.run(study="null.toml", baseline=str(earlier))
-    assert ended.code == 1, ended.said
-    assert ended.outcome == "slower" and ended.junit("failure") == 2
-    assert "**B is slower than A in 2 of 2 comparisons.**" in ended.summary
-    assert [verdict(job, words) for words in ("slower", "failed contradicted", "never")] == [1, 0, 0]
 
 
 def test_a_machine_that_was_not_fit_never_fails_a_job(job: Job, earlier: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ _NAME = "(?:bundle|script|style|part)-[0-9a-f]{32}"
 _THEME = tomllib.loads((TEMPLATE / "theme.toml").read_text(encoding="utf-8"))
 _LIGHT, _DARK = ({role: pair[scheme] for role, pair in _THEME["roles"].items()} for scheme in (0, 1))
 _PRINT = {**_LIGHT, **_THEME["print"]}
-_VERDICTS = ("slower", "faster", "changed", "same", "undecided")
+_VERDICTS = ("slower", "differs", "faster", "changed", "same", "undecided")
 _OF_PAGE = ("paper", "sheet", "ink", "soft", "rule", "accent", "warn", "warn-sheet", "bad", "good", *_VERDICTS)
 # Of cells: the same on both papers, so that the numbers in them can be read on both.
 _CELLS = {"scheme": "viridis", "extent": [0.12, 0.97]}

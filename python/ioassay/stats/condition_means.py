@@ -129,7 +129,7 @@ def fit(
         np.array([sum_of_squares(values) for values in relative]),
         np.array([values.size - 1 for values in relative], dtype=np.float64),
     )
-    variances, prior_df = _moderated(squares, df)
+    variances, prior_df = moderated(squares, df)
     total, blocked = float(df.sum()), without_passes is not None
     return ConditionMeans(scale, means, estimates, variances / sizes, df, prior_df, total, sizes, blocked)
 
@@ -195,7 +195,7 @@ def _blocked_scatter(
     return (squares, df) if differ else None
 
 
-def _moderated(squares: Floats, df: Floats) -> tuple[Floats, float]:
+def moderated(squares: Floats, df: Floats) -> tuple[Floats, float]:
     """Posterior variances, and the degrees of freedom of the prior (Smyth, 2004, section 6.2).
 
     Few conditions hardly show whether they scatter alike. So the variance of ln(variance) is taken at the end of its

@@ -20,10 +20,24 @@ SPEEDS = {"block-size": 0.6, "jobs": 1.5}
 
 
 def runs(root: Path, repetitions: int = 5, speeds: Mapping[str, float] = SPEEDS) -> tuple[Dataset, Dataset]:
-    """A, and B whose studies run at `speeds` times A's; latencies move the other way."""
+    """A and B in turns; B's studies run at `speeds` times A's, and latencies move the other way."""
     a = synthetic.block_io(root / "A", repetitions)
     b = synthetic.block_io(root / "B", repetitions, seed=2)
-    return a, faster(b, speeds)
+    return in_turns(a, faster(b, speeds))
+
+
+def in_turns(a: Dataset, b: Dataset, order: str = "ABBA") -> tuple[Dataset, Dataset]:
+    """The same, measured in turns of a block each; `order` has those of two blocks, and goes on so."""
+    places = {letter: [place for place, one in enumerate(order) if one == letter] for letter in "AB"}
+
+    def timed(records: Dataset, letter: str) -> Dataset:
+        first, second = places[letter]
+        block = pl.col("repetition")
+        turn = 4 * (block // 2) + pl.when(block % 2 == 0).then(first).otherwise(second)
+        began = (1.7e9 + 1e5 * turn + pl.col("order")).cast(pl.Float64)
+        return replace(records, trials=records.trials.with_columns(started_unix_s=began))
+
+    return timed(a, "A"), timed(b, "B")
 
 
 def faster(records: Dataset, speeds: Mapping[str, float]) -> Dataset:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.condition_comparison import Row, Verdict
+from ioassay.analysis.condition_comparison import Row, RunScatter, Verdict
 from ioassay.narrative.finding import Finding
 from ioassay.packs.comparison import comparison_text
 from ioassay.packs.comparison.run_comparison import DRIVES, MACHINE, PROGRAMS, Comparison, Difference, Unmatched
@@ -29,6 +29,7 @@ def row(verdict: Verdict, ratio: float | None, response: str = "read.bw") -> Row
 ROWS = (
     row(Verdict.SLOWER, 0.8),
     row(Verdict.SLOWER, 1.5, "read.lat.p99"),
+    replace(row(Verdict.DIFFERS, 0.9), scatter=RunScatter.UNKNOWN),
     row(Verdict.FASTER, 1.3),
     row(Verdict.CHANGED, 2.0, "cpu.usr"),
     row(Verdict.SAME, 1.01),
@@ -60,7 +61,7 @@ def test_no_conclusion_is_drawn_of_a_run_that_is_not_fit(unfit: tuple[str, ...],
     assert comparison_text.worst(made) is None
     text = comparison_text.as_dict(made)
     assert text["statement"] == f"{sentence} {comparison_text.account(made)}"
-    assert str(comparison_text.account(made)) == "B compared with A in 7 rows: withheld in 7."
+    assert str(comparison_text.account(made)) == "B compared with A in 8 rows: withheld in 8."
     assert (text["unfit"], text["regression"], text["counts"]) == (list(unfit), False, made.counts)
     assert text["outcome"] == "not-comparable"
 
@@ -85,7 +86,8 @@ def test_the_worst_row_is_the_largest_loss() -> None:
 
 @cases("comparisons", "headlines")
 def test_the_verdict_on_all_rows_is_one_word_and_one_sentence(case: dict[str, Any]) -> None:
-    made = comparison(tuple(row(Verdict(verdict), 1.0) for verdict in case["verdicts"]))
+    scatter = RunScatter(case.get("scatter", "none"))
+    made = comparison(tuple(replace(row(Verdict(one), 1.0), scatter=scatter) for one in case["verdicts"]))
     assert made.outcome == case["outcome"] and str(comparison_text.headline(made)) == case.get("says", "")
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from ioassay.packs.comparison.comparison_text import junit_xml
 from ioassay.packs.comparison.run_comparison import compare
 
+from .compared_runs import in_turns
+
 # Element -> (required attributes, allowed attributes, children in their order); after jenkinsci/xunit-plugin's
 # junit-10.xsd, which is also what pytest's --junit-xml is checked against.
 COUNTS = {"tests", "failures", "errors", "time"}
@@ -52,7 +54,7 @@ def document(
     wide = lab.study(factors={"bs": [title, "64KiB", "1MiB"]}, responses=["read.bw"])
     a = lab.records(lab.run(wide, lambda *_: {"read.bw": rng.normal(100, 100 * noise)}, n))
     b = lab.records(lab.run(study, lambda *_: {"read.bw": factor * rng.normal(100, 100 * noise)}, n))
-    root = ElementTree.fromstring(junit_xml(replace(compare(a, b), **changes)))
+    root = ElementTree.fromstring(junit_xml(replace(compare(*in_turns(a, b)), **changes)))
     check(root)
     return root
 

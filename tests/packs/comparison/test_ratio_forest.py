@@ -23,6 +23,7 @@ EVERY = (
     row(4, 0.5, Verdict.SLOWER),
     row(5, 1.5, Verdict.SLOWER, "read.lat.p99"),
     row(6, 2.0, Verdict.CHANGED, "cpu.usr"),
+    row(7, 0.7, Verdict.DIFFERS),
 )
 
 
@@ -49,6 +50,7 @@ def test_rows_are_worst_first_and_each_verdict_has_its_colour_and_shape() -> Non
     assert [(one["condition"], one["verdict"]) for one in shown(spec)] == [
         ("bs=4", "slower"),
         ("bs=5", "slower"),
+        ("bs=7", "differs"),
         ("bs=3", "faster"),
         ("bs=6", "changed"),
         ("bs=2", "undecided"),
@@ -122,17 +124,17 @@ def test_without_a_ratio_there_is_no_picture() -> None:
 
 
 def test_bars_lie_where_the_picture_has_them() -> None:
-    found = comparison_charts.bars(comparison(*EVERY), 3)
+    found = comparison_charts.bars(comparison(*EVERY), 4)
     shown, (bottom, top) = found["rows"], found["band"]
-    assert [one["verdict"] for one in shown] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.FASTER]
+    assert [one["verdict"] for one in shown] == [Verdict.SLOWER, Verdict.SLOWER, Verdict.DIFFERS, Verdict.FASTER]
     assert bottom < found["one"] < top
-    assert shown[0]["low"] < shown[0]["ratio"] < shown[0]["high"] < found["one"] < shown[2]["low"]
+    assert shown[0]["low"] < shown[0]["ratio"] < shown[0]["high"] < found["one"] < shown[3]["low"]
     assert all(0 <= one[place] <= 100 for one in shown for place in ("low", "ratio", "high"))
 
 
 def test_the_description_tells_the_verdict_and_the_rows() -> None:
     described = declared(*EVERY)["description"]
-    assert described.startswith("B is slower than A in 2 of 6 comparisons and faster in 1.")
+    assert described.startswith("B is slower than A in 2 of 7 comparisons and faster in 1.")
     assert "bs=4, read bandwidth: −50 % (−55 to −45 %), slower" in described
 
 

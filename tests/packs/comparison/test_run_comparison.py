@@ -11,8 +11,10 @@ import pytest
 
 from ioassay.analysis.condition_comparison import Verdict
 from ioassay.packs.comparison import comparison_text, run_comparison
-from ioassay.packs.comparison.run_comparison import PROGRAMS, Difference, Unmatched, compare, loss
+from ioassay.packs.comparison.run_comparison import PROGRAMS, Difference, Unmatched, compare
 from ioassay.stats.result import Undefined
+
+from .compared_runs import in_turns
 
 
 def run(
@@ -43,7 +45,7 @@ def test_the_same_run_is_the_same(lab: Any) -> None:
 
 
 def test_a_slower_run_is_slower_in_bandwidth_and_in_latency(lab: Any) -> None:
-    found = compare(run(lab, 1), run(lab, 2, factor=0.8))
+    found = compare(*in_turns(run(lab, 1), run(lab, 2, factor=0.8)))
     assert verdicts(found) == {Verdict.SLOWER}
     assert found.regression
     row = next(row for row in found.rows if row.response == "read.lat.p99")
@@ -51,12 +53,12 @@ def test_a_slower_run_is_slower_in_bandwidth_and_in_latency(lab: Any) -> None:
     assert (
         found.counts == {"slower": 4}
         and found.worst is not None
-        and loss(found.worst) == max(loss(row) for row in found.rows)
+        and found.worst.loss == max(row.loss for row in found.rows)
     )
 
 
 def test_a_faster_run_is_no_regression(lab: Any) -> None:
-    found = compare(run(lab, 1), run(lab, 2, factor=1.3))
+    found = compare(*in_turns(run(lab, 1), run(lab, 2, factor=1.3)))
     assert verdicts(found) == {Verdict.FASTER} and not found.regression
 
 
@@ -66,12 +68,11 @@ def test_noise_leaves_it_undecided(lab: Any) -> None:
 
 
 def test_a_real_difference_within_the_margin_is_the_same(lab: Any) -> None:
-    found = compare(run(lab, 1, noise=0.001), run(lab, 2, noise=0.001, factor=0.98), margin=0.05)
+    runs = in_turns(run(lab, 1, noise=0.001), run(lab, 2, noise=0.001, factor=0.98))
+    found = compare(*runs, margin=0.05)
     assert verdicts(found) == {Verdict.SAME}
     assert max(row.p_adjusted for row in found.rows) < 1e-6
-    assert verdicts(compare(run(lab, 1, noise=0.001), run(lab, 2, noise=0.001, factor=0.98), margin=0.01)) == {
-        Verdict.SLOWER
-    }
+    assert verdicts(compare(*runs, margin=0.01)) == {Verdict.SLOWER}
 
 
 def test_a_response_without_a_better_direction_changes(lab: Any) -> None:
@@ -79,7 +80,7 @@ def test_a_response_without_a_better_direction_changes(lab: Any) -> None:
     a, b = (
         lab.records(lab.run(study, lambda _, r, level=level: {"cpu.usr": level + 0.1 * r}, 6)) for level in (20.0, 40.0)
     )
-    found = compare(a, b)
+    found = compare(*in_turns(a, b))
     assert verdicts(found) == {Verdict.CHANGED} and not found.regression
 
 
@@ -182,7 +183,7 @@ def test_many_comparisons_of_equal_runs_rarely_cry_regression(lab: Any) -> None:
 
 
 def test_the_result_is_plain_json(lab: Any) -> None:
-    found = comparison_text.as_dict(compare(run(lab, 1), run(lab, 2, factor=0.5)))
+    found = comparison_text.as_dict(compare(*in_turns(run(lab, 1), run(lab, 2, factor=0.5))))
     text = json.loads(json.dumps(found, allow_nan=False))
     assert text["regression"] is True and text["rows"][0]["verdict"] == "slower"
     assert text["rows"][0]["ratio"]["interval"]["low"] < 0.5 < text["rows"][0]["ratio"]["interval"]["high"]
@@ -215,7 +216,7 @@ def test_results_are_worst_first_and_rows_in_another_unit_are_with_theirs(lab: A
 
         return lab.records(lab.run(study, measure, 8))
 
-    found = compare(records(1, 1.2), records(2, 0.6))
+    found = compare(*in_turns(records(1, 1.2), records(2, 0.6)))
     assert [(group[0].label, [row.response for row in group], group[0].verdict) for group in found.results] == [
         ("bs=4KiB", ["read.iops", "read.bw"], Verdict.SLOWER),
         *((f"bs={size}", names, Verdict.SAME) for size, names in _by_loss(found)),
@@ -226,7 +227,7 @@ def _by_loss(found: Any) -> list[tuple[str, list[str]]]:
     """The rows that are the same, the largest loss first."""
     same = [row for row in found.rows if row.verdict == Verdict.SAME and row.response != "read.bw"]
     pairs = {"read.iops": ["read.iops", "read.bw"], "read.lat.p99": ["read.lat.p99"]}
-    ordered = sorted(same, key=lambda row: -loss(row))
+    ordered = sorted(same, key=lambda row: -row.loss)
     return [(row.label.removeprefix("bs="), pairs[row.response]) for row in ordered]
 
 

@@ -50,12 +50,12 @@ _VERDICT_SHAPES: dict[str, str] = {
     Verdict.SLOWER: "triangle-down",
     Verdict.SAME: "circle",
     Verdict.CHANGED: "diamond",
-    "4": "circle",
+    Verdict.DIFFERS: "wedge",
     "5": "circle",
     Verdict.WITHHELD: "stroke",
     Verdict.UNDECIDED: "square",
 }
-"""A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, and grey."""
+"""A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, amber, and grey."""
 _ROW_PX, _WIDTH_PX = 23, 330
 _CHANGE_PX, _GAP_PX = 195, 10
 _LINE_CHARACTERS, _MOST_LINES = 44, 3

@@ -21,9 +21,11 @@ from ioassay import __version__, api, atomic_file
 from ioassay.api import publication, run_results
 from ioassay.api.run_results import Run
 from ioassay.errors import RunError, UsageError
+from ioassay.hints import nearest
 from ioassay.host import privacy
 from ioassay.narrative import conditions_text, phrases
-from ioassay.packs.comparison import comparison_charts, comparison_text, run_comparison
+from ioassay.packs.comparison import comparison_charts, comparison_text, earlier_runs, run_comparison
+from ioassay.packs.comparison.run_comparison import FailOn
 from ioassay.report import FIGURES, PAGE, figures, page, run_facts
 from ioassay.report.figures import Drawn
 from ioassay.report.figures.spec import NoData
@@ -48,16 +50,24 @@ _RATIOS = "ratios"
 class Comparison:
     """The conditions that two runs share, judged one by one; `compare` returns it."""
 
-    def __init__(self, a: Run, b: Run, margin: float, confidence: float) -> None:
-        self.a, self.b = a, b
-        self.result = run_comparison.compare(a.records, b.records, margin, confidence)
+    def __init__(
+        self, a: Run | None, b: Run, margin: float, confidence: float, fail_on: FailOn, history: str | None = None
+    ) -> None:
+        """Without `a`, the runs before `b` in the history at a place are what it is compared with."""
+        self.a, self.b, self.history = a, b, history
+        earlier = None
+        if history is not None:
+            earlier = earlier_runs.earlier_runs(history, b.records, a.records if a else None)
+        baseline = a.records if a else earlier_runs.as_run(earlier or {}, b.records)
+        self.sides = baseline, b.records
+        self.result = run_comparison.compare(*self.sides, margin, confidence, fail_on, earlier, is_history=a is None)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
         """One row a condition and response, the worst first.
 
         study, condition, response, a and b (means), ratio (b / a), low and high (its interval), verdict ('slower',
-        'faster', 'changed', 'same', 'undecided'), reason.
+        'differs', 'faster', 'changed', 'same', 'undecided'), reason.
         """
         import polars as pl
 
@@ -88,12 +98,14 @@ class Comparison:
 
     @property
     def regression(self) -> bool:
-        """Whether B is slower anywhere; never where no conclusion is drawn."""
+        """Whether B is slower in a row of those that `fail_on` names; never where no conclusion is drawn."""
         return self.result.regression
 
     @property
     def outcome(self) -> str:
-        """The verdict in a word: 'contradicted', 'not-comparable', 'slower', 'faster', 'changed', 'same', 'undecided'.
+        """The verdict in a word.
+
+        'contradicted', 'not-comparable', 'slower', 'differs', 'faster', 'changed', 'same' or 'undecided'.
 
         No conclusion is drawn of claims that the kernel contradicts, nor of a machine that was not fit.
         """
@@ -110,7 +122,7 @@ class Comparison:
     def publish(self, folder: str | Path | None, processes: Sequence[Executor]) -> Path:
         """As `report`, by processes that `publication.figure_processes` has started."""
         out = Path(folder) if folder is not None else run_folder.new_folder(Path("runs"), "compare")
-        sides = self.a.records, self.b.records
+        sides = self.sides
         try:
             if out.exists() and not out.is_dir():
                 raise UsageError(f"{out}: is a file; expected a new folder")
@@ -119,7 +131,7 @@ class Comparison:
                 raise UsageError(f"{out}: exists already; expected a new or an empty folder")
             try:
                 drawn = declare(*sides, self.result)
-                return build(*sides, self.result, drawn, out, processes)
+                return build(*sides, self.result, drawn, out, processes, self._again)
             except BaseException:
                 shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
                 raise
@@ -140,38 +152,65 @@ class Comparison:
 
         As on the page, names of this machine, of its drives and people are replaced.
         """
-        text = comparison_text.markdown(self.a.records, self.b.records, self.result)
+        text = comparison_text.markdown(*self.sides, self.result)
         return privacy.Redaction(privacy.of_host(), mild=True).text(text)
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay compare --json` prints, but for the report."""
         return comparison_text.as_dict(self.result)
 
+    @property
+    def _again(self) -> str:
+        """The command that compares alike."""
+        result = self.result
+        words = [run_facts.run_folder(run.root) for run in (self.a, self.b) if run]
+        words += [f"--margin {100 * result.margin:g}%", f"--confidence {result.confidence:g}"]
+        words += [f"--fail-on {result.fail_on}"] if result.fail_on != FailOn.KNOWN else []
+        words += ["--history"] if self.history == "" else [f"--history={self.history}"] if self.history else []
+        return " ".join(["ioassay compare", *words])
+
     def __repr__(self) -> str:
-        return f"<Comparison of {self.b.root} with {self.a.root}: {self.verdict}>"
+        return f"<Comparison of {self.b.root} with {self.sides[0].root}: {self.verdict}>"
 
     def _repr_html_(self) -> str:
         columns = ("study", "condition", "response", "verdict", "reason")
         table = api.table(columns, self.rows.select(columns).rows())
-        return api.section(f"{self.a.root} and {self.b.root}", [self.verdict], tables=table)
+        return api.section(f"{self.sides[0].root} and {self.b.root}", [self.verdict], tables=table)
 
 
 def compare(
-    a: Run | str | Path, b: Run | str | Path, *, margin: float = MARGIN, confidence: float = 0.95
+    a: Run | str | Path | None,
+    b: Run | str | Path,
+    *,
+    margin: float = MARGIN,
+    confidence: float = 0.95,
+    fail_on: str = FailOn.KNOWN,
+    history: str | Path | None = None,
 ) -> Comparison:
-    """Judge run `b` against the baseline `a`: runs or their folders.
+    """Judge run `b` against the baseline `a`: runs or their folders. `history`: the place of one, '' the user's.
+
+    A history tells the scatter from run to run; without `a` its runs before `b` are the baseline, too.
 
     Relative differences below `margin` count as the same; `confidence` is that all verdicts are right together.
-    InputError for a folder that is no run, UsageError for runs that share no condition with values, or for a margin or
-    a confidence out of its range.
+    `fail_on`: what a `regression` is: B slower where the scatter from run to run is 'known', 'any' difference by a loss
+    of speed, 'never'. InputError for a folder that is no run, UsageError for runs that share no condition with values,
+    or for a value that none of these options takes.
     """
     for name, value, low, high in (("margin", margin, 0.0, 1.0), ("confidence", confidence, 0.5, 1.0)):
         if not low <= value < high or value == 0:
             raise UsageError(f"{name} is {value}; expected a number above {low:g} and below {high:g}")
-    before, after = (run if isinstance(run, Run) else run_results.open(run) for run in (a, b))
-    found = Comparison(before, after, margin, confidence)
+    if fail_on not in list(FailOn):
+        raise UsageError(f"fail_on is {fail_on!r}; expected {', '.join(FailOn)}{nearest(fail_on, list(FailOn))}")
+    if a is None and history is None:
+        raise UsageError("there is one run; expected another one to compare it with, or a history")
+    before, after = (run if isinstance(run, Run | None) else run_results.open(run) for run in (a, b))
+    assert after is not None
+    place = None if history is None else str(history)
+    found = Comparison(before, after, margin, confidence, FailOn(fail_on), place)
     if not found.result.rows:
-        raise UsageError(f"{before.root} and {after.root} share no condition with values; nothing can be compared")
+        raise UsageError(
+            f"{found.sides[0].root} and {after.root} share no condition with values; nothing can be compared"
+        )
     return found
 
 
@@ -218,11 +257,13 @@ def build(
     drawn: Sequence[Drawn],
     out: Path,
     executors: Sequence[Executor] = (),
+    again: str = "",
 ) -> Path:
     """Write index.html, comparison.json and figures/<name>.{png,svg} into `out`, a folder that exists; the page's path.
 
-    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`page.submit`). As on
-    every page, names of this machine, of its drives and people are replaced. OSError when `out` cannot be written.
+    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`page.submit`); `again` is the
+    command that compares alike. As on every page, names of this machine, of its drives and people are replaced. OSError
+    when `out` cannot be written.
     """
     wait = page.submit(drawn, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
@@ -250,8 +291,7 @@ def build(
         "omitted": len(rows) - len(lines),
         "most_unmatched": _MOST_UNMATCHED,
         "confidence": phrases.level(comparison.confidence),
-        "again": f"ioassay compare {run_facts.run_folder(a.root)} {run_facts.run_folder(b.root)} "
-        f"--margin {100 * comparison.margin:g}% --confidence {comparison.confidence:g}",
+        "again": again,
         "data_file": DATA,
     }
     texts = {

@@ -9,17 +9,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ioassay import metrics
-from ioassay.analysis.condition_comparison import Row, Verdict
+from ioassay.analysis.condition_comparison import Row, RunScatter, Verdict
 from ioassay.narrative import conditions_text, phrases
 from ioassay.narrative.say import Change, Response, Say, say, sentence
 from ioassay.packs.comparison.run_comparison import Comparison, Difference, Outcome
 from ioassay.report.tables import BREAKS
 from ioassay.report.tables import plain as escaped
 from ioassay.stats.result import Undefined, plain
+from ioassay.stats.run_scatter import FEWEST_RUNS
 from ioassay.store.dataset import Dataset
 
 METHOD = say("comparison.method")
-MARKS = dict(zip(Verdict, "▼▲◆■●–", strict=True))
+MARKS = dict(zip(Verdict, "▼◇▲◆■●–", strict=True))
 """As the picture has them."""
 _LARGE = 3.0
 """From this ratio on, percent are hard to read."""
@@ -33,7 +34,7 @@ def headline(comparison: Comparison) -> Say:
     total = len(comparison.rows)
     variants = {
         Outcome.SLOWER: ("faster", Verdict.FASTER in counts),
-        Outcome.SAME: ("one", total == 1),
+        Outcome.SAME: ("runs", True) if comparison.scatter == RunScatter.UNKNOWN else ("one", total == 1),
         Outcome.UNDECIDED: ("same", Verdict.SAME in counts),
     }
     variant, holds = variants.get(outcome, ("both", len(runs) > 1))
@@ -53,6 +54,17 @@ def account(comparison: Comparison) -> Say:
     counts = comparison.counts.items()
     verdicts = [say("comparison.verdict", verdict=verdict, number=number) for verdict, number in counts]
     return say("comparison.account", total=len(comparison.rows), verdicts=verdicts)
+
+
+def scatter(comparison: Comparison) -> Say | None:
+    """What tells how much two runs differ by themselves, or what would; None where they do not."""
+    is_said = comparison.scatter != RunScatter.NONE and comparison.is_conclusive
+    if not is_said:
+        return None
+    if comparison.earlier is not None and comparison.scatter != RunScatter.TURNS:
+        few = "" if comparison.scatter == RunScatter.HISTORY else "_few"
+        return say(f"comparison.scatter_history{few}", runs=comparison.earlier, fewest=FEWEST_RUNS)
+    return say(f"comparison.scatter_{comparison.scatter}")
 
 
 def basis(comparison: Comparison) -> Say:
@@ -168,14 +180,14 @@ def warning(one: Difference) -> Say:
 
 def as_dict(comparison: Comparison) -> dict[str, Any]:
     """Plain JSON-able form."""
-    names = ("a", "b", "margin", "confidence", "outcome", "regression", "unfit", "contradicted", "counts")
-    said = [account(comparison), worst(comparison)]
+    names = ("a", "b", "margin", "confidence", "outcome", "scatter", "fail_on", "regression", "unfit", "contradicted")
+    said = [account(comparison), worst(comparison), scatter(comparison)]
     if not comparison.rows:
         said = [say("comparison.nothing")]
     elif not comparison.is_conclusive:
         said = [headline(comparison), account(comparison)]
     return {
-        **{name: plain(getattr(comparison, name)) for name in names},
+        **{name: plain(getattr(comparison, name)) for name in (*names, "counts")},
         **{f"only_{letter.lower()}": [*map(str, own)] for letter, own in only(comparison).items()},
         "rows": [{**plain(row), "reason": str(reason(row))} for row in comparison.rows],
         "warnings": [str(warning(one)) for one in comparison.differences],
@@ -200,11 +212,11 @@ def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
     trusted = {letter: escaped(f"{one.conditions} {one.claims}".rstrip()) for letter, one in trusts.items() if one}
     shown = lines(comparison, comparison.results)
     folded, omitted = shown[_OPEN_ROWS:_MOST_ROWS], shown[_MOST_ROWS:]
-    more = phrases.count(len(folded), "more row")
+    more, about = phrases.count(len(folded), "more row"), (account(comparison), scatter(comparison))
     parts = [
         f"### ioassay: {say(f'comparison.title_{comparison.outcome}')}",
         " · ".join(map(_code, titles)),
-        f"**{escaped(headline(comparison))}** {escaped(account(comparison))}",
+        " ".join([f"**{escaped(headline(comparison))}**", *map(escaped, filter(None, about))]),
         "\n".join(f"- {letter}: {text}" for letter, text in trusted.items()),
         _compared(shown[:_OPEN_ROWS]) if shown else "",
         f"<details><summary>{more}</summary>\n\n{_compared(folded)}\n\n</details>" if folded else "",
@@ -250,9 +262,10 @@ _COUNTS = {"tests": "testcase", "failures": "*/failure", "errors": "*/error", "s
 def junit_xml(comparison: Comparison) -> str:
     """The whole document: one test suite a study, one test case a condition and response.
 
-    'slower' is a failure; 'undecided' and what only one run has are skipped tests, because nothing was shown. All tests
-    are skipped where the machine was not fit, and are errors where the kernel contradicts the claims. The format is
-    that of Apache Ant's JUnit task as Jenkins and pytest read and write it (the attribute `time` is required there).
+    A row that fails the job is a failure (`Comparison.fails`); 'undecided', 'differs' and what only one run has are
+    skipped tests, because nothing was shown. All are skipped where the machine was not fit, and errors where the kernel
+    contradicts the claims. The format is that of Apache Ant's JUnit task as Jenkins and pytest read and write it (the
+    attribute `time` is required there).
     """
     root = ElementTree.Element("testsuites", name="ioassay compare")
     known: dict[str, object] = {
@@ -274,9 +287,9 @@ def junit_xml(comparison: Comparison) -> str:
             if not comparison.is_conclusive:
                 kind = "error" if comparison.contradicted else "skipped"
                 _add(case, kind, message=headline(comparison), type=comparison.outcome)
-            elif row.verdict == Verdict.SLOWER:
+            elif comparison.fails(row):
                 _add(case, "failure", message=why, type=row.verdict).text = _text(why)
-            elif row.verdict == Verdict.UNDECIDED:
+            elif row.verdict in (Verdict.UNDECIDED, Verdict.DIFFERS):
                 _add(case, "skipped", message=why)
             _add(case, "system-out").text = _text(f"{row.verdict}: {why}")
     for letter, missing in only(comparison).items():

@@ -15,12 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ioassay import metrics
 from ioassay.analysis import claim_verdicts, machine_conditions
-from ioassay.analysis.condition_comparison import Row, Verdict, judged, pair_rows
+from ioassay.analysis.condition_comparison import Row, RunScatter, Verdict, families, judged, pair_rows
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.analysis.measurements.cells import by_key
 from ioassay.factors import setting_key
+from ioassay.packs.comparison import scatter_evidence
+from ioassay.packs.comparison.earlier_runs import EarlierRuns
 from ioassay.stats.contrasts import MARGIN, Ratio
 from ioassay.store.dataset import Dataset, Host, section
 from ioassay.study.model import Study
@@ -35,6 +36,8 @@ class Outcome(StrEnum):
     """The machine was not fit: no conclusion is drawn."""
     SLOWER = "slower"
     """In at least one row."""
+    DIFFERS = "differs"
+    """In at least one row, and the scatter from run to run is unknown."""
     FASTER = "faster"
     """In at least one row, and slower in none."""
     CHANGED = "changed"
@@ -43,31 +46,21 @@ class Outcome(StrEnum):
     UNDECIDED = "undecided"
 
 
-_UNIT_ROUNDING = 1e-4
-"""Tools round rates; ends of intervals that differ by less than this share are those of one quantity."""
-
-
-def loss(row: Row) -> float:
-    """How many times worse B is than A, above 1."""
-    ratio = row.ratio.ratio if isinstance(row.ratio, Ratio) else 1.0
-    return ratio if metrics.metric(row.response).better == "lower" else 1 / ratio
-
-
 def _rank(row: Row) -> tuple[int, float]:
     """By verdict, then the largest loss first; of improvements and changes the largest ratio."""
-    size = loss(row)
+    size = row.loss
     if row.verdict in (Verdict.FASTER, Verdict.CHANGED):
         size = max(size, 1 / size)
     return list(Verdict).index(row.verdict), -size if isinstance(row.ratio, Ratio) else math.inf
 
 
-def _restates(one: Row, other: Row) -> bool:
-    """Whether rows of a condition say the same in two units: IOPS and bandwidth at one block size."""
-    if one.interval is None or other.interval is None or one.verdict != other.verdict:
-        return False
-    pairs = (loss(one), loss(other)), (one.interval.low, other.interval.low), (one.interval.high, other.interval.high)
-    directions = {row.response.partition(".")[0] for row in (one, other)}
-    return len(directions) == 1 and all(math.isclose(*pair, rel_tol=_UNIT_ROUNDING) for pair in pairs)
+class FailOn(StrEnum):
+    """Which rows where B is worse fail a job."""
+
+    KNOWN = "known"
+    """Those where the scatter from run to run is known."""
+    ANY = "any"
+    NEVER = "never"
 
 
 @dataclass(frozen=True)
@@ -114,6 +107,9 @@ class Comparison:
     """'A' and 'B', as far as the machine was not fit for it: no conclusion is drawn then."""
     contradicted: tuple[str, ...] = ()
     """'A' and 'B', as far as the kernel contradicts claims there: no conclusion is drawn then either."""
+    fail_on: FailOn = FailOn.KNOWN
+    earlier: int | None = None
+    """Runs of a history that tell the scatter from run to run; None where none was asked."""
 
     def __post_init__(self) -> None:
         if not self.is_conclusive:  # so that nothing which shows a row can say what is withheld
@@ -134,8 +130,19 @@ class Comparison:
 
     @property
     def regression(self) -> bool:
-        """Whether B is slower anywhere; never where no conclusion is drawn."""
-        return self.outcome == Outcome.SLOWER
+        """Whether a row fails a job; never where no conclusion is drawn."""
+        return any(map(self.fails, self.rows))
+
+    def fails(self, row: Row) -> bool:
+        """Whether a row fails a job: B is slower, or with `FailOn.ANY` the two runs differ by a loss of speed."""
+        wanted = {FailOn.NEVER: (), FailOn.KNOWN: (Verdict.SLOWER,), FailOn.ANY: (Verdict.SLOWER, Verdict.DIFFERS)}
+        return row.is_loss and row.verdict in wanted[self.fail_on]
+
+    @property
+    def scatter(self) -> RunScatter:
+        """What tells how much two runs of the same thing differ; unknown if it is of any row."""
+        found = {row.scatter for row in self.rows if isinstance(row.ratio, Ratio)}
+        return next((one for one in reversed(RunScatter) if one in found), RunScatter.NONE)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -146,26 +153,27 @@ class Comparison:
     @cached_property
     def results(self) -> list[tuple[Row, ...]]:
         """The rows, worst first; those that restate a row are with it."""
-        found: dict[tuple[str, str], list[list[Row]]] = {}
-        for row in self.rows:
-            groups = found.setdefault((row.study, row.label), [])
-            group = next((group for group in groups if _restates(row, group[0])), None)
-            if group is None:
-                groups.append(group := [])
-            group.append(row)
-        return sorted(
-            (tuple(group) for groups in found.values() for group in groups), key=lambda group: _rank(group[0])
-        )
+        return sorted(map(tuple, families(self.rows)), key=lambda group: _rank(group[0]))
 
     @property
     def worst(self) -> Row | None:
-        return next((row for row, *_ in self.results if row.verdict == Verdict.SLOWER), None)
+        return next((row for row, *_ in self.results if row.is_loss), None)
 
 
-def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 0.95) -> Comparison:
-    """Judge run `b` against the baseline `a`.
+def compare(
+    a: Dataset,
+    b: Dataset,
+    margin: float = MARGIN,
+    confidence: float = 0.95,
+    fail_on: FailOn = FailOn.KNOWN,
+    earlier: Mapping[str, EarlierRuns] | None = None,
+    *,
+    is_history: bool = False,
+) -> Comparison:
+    """Judge run `b` against the baseline `a`, or where that `is_history` against the runs in it.
 
-    `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right.
+    `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right. `earlier`
+    runs tell the scatter from run to run, by study.
     """
     studies = {study.name: study for study in a.studies}
     rows: list[Row] = []
@@ -178,12 +186,23 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
             continue
         differences += _differences(study.name, _settings(baseline), _settings(study))
         exact = not (a.is_measured(baseline) or b.is_measured(study))
+        repetitions = [] if exact or is_history else scatter_evidence.turns(a, b, baseline, study)
         for response in dict.fromkeys((*b.responses(study), *a.responses(baseline))):
             in_a, in_b = by_key(a, baseline, response), by_key(b, study, response)
             pairs = [(in_a[key], in_b[key]) for key in in_b if key in in_a]
-            rows += pair_rows(study.name, response, pairs, margin, confidence, exact=exact)
+            made = pair_rows(study.name, response, pairs, margin, confidence, exact=exact)
+            if not exact:
+                made = [replace(row, scatter=RunScatter.UNKNOWN) for row in made]
+            if repetitions:
+                made = scatter_evidence.by_turns(made, pairs, repetitions)
+            elif earlier and study.name in earlier and not exact:
+                made = scatter_evidence.by_history(made, pairs, earlier[study.name], is_baseline=is_history)
+            rows += made
             only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
             only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
+    beside = [*_host_differences(a, b)]
+    if is_history and earlier:
+        beside = list(dict.fromkeys(one for study in earlier.values() for one in study.differences()))
     runs = {"A": a, "B": b}
     conditions = {letter: machine_conditions.of_run(run) for letter, run in runs.items()}
     verdicts = {
@@ -198,9 +217,11 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
         rows=tuple(judged(rows, 1 - confidence)),
         only_a=(*only_a, *map(Unmatched, studies)),
         only_b=tuple(only_b),
-        differences=(*differences, *_host_differences(a, b)),
+        differences=(*differences, *beside),
         unfit=tuple(letter for letter, one in conditions.items() if one and one.grade == Grade.UNFIT),
         contradicted=tuple(letter for letter, own in verdicts.items() if any(one.contradicted for one in own)),
+        fail_on=fail_on,
+        earlier=None if earlier is None else min((len(one.names) for one in earlier.values()), default=0),
     )
 
 
