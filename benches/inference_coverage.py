@@ -1,16 +1,20 @@
 """How often the claims about a sweep are wrong: studies are made up, the truth is known.
 
     .venv/bin/python benches/inference_coverage.py [--studies N] [--noise SHARES] [--repetitions NUMBERS] [--shapes]
+    .venv/bin/python benches/inference_coverage.py --words [--studies N] [--noise SHARES] [--repetitions NUMBERS]
     .venv/bin/python benches/inference_coverage.py --contradictions N
 
 Twelve shapes over eight levels, normal noise as a share of the mean. A claim is wrong where the true means contradict
 it (`CLAIMS`); a study counts once for each kind, however many claims of the kind it makes. 5 % is what each kind
 promises. A kind that makes no claim has not decided; the last columns say how often a claim was made.
+
+`--words` counts what is said of the shape, of these and of shapes that turn: saws, humps, a dip in a plateau.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from collections import Counter
@@ -20,11 +24,12 @@ from pathlib import Path
 import numpy as np
 
 from ioassay.analysis.condition_comparison import Verdict, judged_pairs
-from ioassay.analysis.measurements.cells import Cell
-from ioassay.analysis.one_factor import ShapeKind, direction
+from ioassay.analysis.measurements.cells import Cell, Cells
+from ioassay.analysis.one_factor import LevelFamily, shape
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import MARGIN, Contrasts, best_level, levels_off, plateau, second_peaks, slope
 from ioassay.stats.result import Floats
+from ioassay.stats.shapes import ShapeKind
 
 X = np.arange(1.0, 9.0)
 LOG_X = np.log2(X)
@@ -42,6 +47,21 @@ SHAPES: dict[str, Floats] = {
     "needle": np.where(X == 6, 1.3, 1.0),
     "just beyond the margin": np.where(X <= 4, 1.0, 1.052),
 }
+TURNING: dict[str, Floats] = {
+    "saw of 10 %": np.array([1, 1.1] * 4),
+    "saw of 20 %": np.array([1, 1.2] * 4),
+    "short saw of 20 %": np.array([1, 1.2] * 3),
+    "saw of 100 %": np.array([1, 2] * 3),
+    "rising saw": np.array([1, 3, 1.5, 4, 2, 5]),
+    "hump": np.exp(-(((X - 4.5) / 3) ** 2)),
+    "low hump": np.array([1, 1.1, 1.2, 1.3, 1.3, 1.2, 1.1, 1.05]),
+    "hump that ends above its start": np.array([1, 3, 4, 3.5, 3, 2]),
+    "collapse": np.array([1, 2, 4, 8, 8, 1.1]),
+    "dip in a plateau": np.array([1, 2, 4, 4, 3.2, 4, 4, 4]),
+    "slow decline": np.array([1, 2, 4, 3.92, 3.84, 3.76, 3.68, 3.6]),
+}
+"""Shapes that rise and fall, for `--words`."""
+WORDS = ("rises", "tends to rise", "falls", "tends to fall", "peak", "dip", "mixed", "level", "unclear")
 FACTORS = np.array([1, 0.9, 1, 1.1, 1, 0.94, 1, 1])
 """Of the second run of a comparison, whose conditions are otherwise those of the shape."""
 CLAIMS = {
@@ -79,8 +99,8 @@ def _of_sweep(family: Contrasts, truth: Floats) -> Iterator[tuple[str, bool]]:
     found, flat = best_level(family), plateau(family)
     if family.different:
         yield "effect", bool((family.above & (truth[:, None] <= truth[None, :] + _TINY)).any())
-    if (kind := direction(family)) in _DIRECTIONS:
-        yield "direction", not _DIRECTIONS[kind](truth)
+    if (word := shape_word(family)) in _DIRECTIONS:
+        yield "direction", not _DIRECTIONS[word](truth)
     if len(found.candidates) < truth.size:
         yield "best", max(truth[list(found.candidates)]) < truth.max() - _TINY
     if found.as_good:
@@ -99,12 +119,31 @@ def _of_sweep(family: Contrasts, truth: Floats) -> Iterator[tuple[str, bool]]:
         yield "slope", any(claimed and claimed * (0 if abs(true) < _TINY else true) <= 0 for claimed, true in lines)
 
 
-_DIRECTIONS: dict[ShapeKind, Callable[[Floats], bool]] = {
-    ShapeKind.UP: lambda truth: bool(truth[-1] > truth[0] + _TINY),
-    ShapeKind.DOWN: lambda truth: bool(truth[-1] < truth[0] - _TINY),
-    ShapeKind.PEAK: lambda truth: bool(truth[1:-1].max() > max(truth[0], truth[-1]) + _TINY),
-    ShapeKind.DIP: lambda truth: bool(truth[1:-1].min() < min(truth[0], truth[-1]) - _TINY),
-    ShapeKind.MIXED: lambda truth: bool(np.diff(truth).max() > _TINY and np.diff(truth).min() < -_TINY),
+def shape_word(family: Contrasts) -> str:
+    """What is said of the levels in order."""
+    numbers = np.arange(1.0, family.means.sizes.size + 1)
+    lines = {kind: slope(family, x) for kind, x in (("linear", numbers), ("log2", np.log2(numbers)))}
+    points = tuple(_cell(np.ones(1)) for _ in numbers)
+    found = shape(LevelFamily("x", Cells("study", "read.bw", {}, points), points, tuple(numbers), family, lines))
+    assert found is not None
+    goes = {ShapeKind.UP: ("rises", "tends to rise"), ShapeKind.DOWN: ("falls", "tends to fall")}.get(found.kind)
+    return goes[found.tendency is not None] if goes else found.kind.value
+
+
+def _rises(truth: Floats) -> bool:
+    """Up by more than twice what it ever goes back."""
+    fall = float((np.maximum.accumulate(truth) - truth).max())
+    return bool(truth[-1] > truth[0] + _TINY and truth.max() - truth.min() > 2 * fall)
+
+
+_DIRECTIONS: dict[str, Callable[[Floats], bool]] = {
+    "rises": _rises,
+    "tends to rise": _rises,
+    "falls": lambda truth: _rises(-truth),
+    "tends to fall": lambda truth: _rises(-truth),
+    "peak": lambda truth: bool(truth[1:-1].max() > max(truth[0], truth[-1]) + _TINY),
+    "dip": lambda truth: bool(truth[1:-1].min() < min(truth[0], truth[-1]) - _TINY),
+    "mixed": lambda truth: bool(np.diff(truth).max() > _TINY and np.diff(truth).min() < -_TINY),
 }
 
 
@@ -143,18 +182,41 @@ def counted(shape: str, noise: float, n: int, studies: int) -> tuple[Counter[str
     return made, wrong
 
 
+def words(truth: Floats, noise: float, n: int, studies: int) -> Counter[str]:
+    """What is said of the shape, of so many studies."""
+    random, said = np.random.default_rng([truth.size, round(1000 * noise), n]), Counter[str]()
+    for _ in range(studies):
+        model = fit(study(truth, noise, n, random), [np.arange(n)] * truth.size)
+        assert isinstance(model, ConditionMeans)
+        said[shape_word(Contrasts(model, 0.95, lines=2))] += 1
+    return said
+
+
+def _print_words(noise: float, n: int, studies: int) -> None:
+    print(f"{f'noise {noise}, n {n}; of {studies}':32}" + "".join(f"{word:>14}" for word in WORDS) + f"{'wrong':>8}")
+    for name, truth in (SHAPES | TURNING).items():
+        said = words(truth, noise, n, studies)
+        wrong = sum(count for word, count in said.items() if word in _DIRECTIONS and not _DIRECTIONS[word](truth))
+        print(f"{name:32}" + "".join(f"{said[word]:14}" for word in WORDS) + f"{wrong:8}", flush=True)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--studies", type=int, default=300)
     options.add_argument("--noise", default="0.03,0.1,0.2")
     options.add_argument("--repetitions", default="3,5,10")
     options.add_argument("--shapes", action="store_true", help="a row for each shape")
+    options.add_argument("--words", action="store_true", help="count what is said of each shape instead")
     options.add_argument("--contradictions", type=int, metavar="N", help="read the findings of N whole studies instead")
     given = options.parse_args()
     began = time.perf_counter()
     if given.contradictions:
         _print_contradictions(given.contradictions)
         print(f"{time.perf_counter() - began:.0f} s")
+        return
+    if given.words:
+        for noise, n in itertools.product(map(float, given.noise.split(",")), map(int, given.repetitions.split(","))):
+            _print_words(noise, n, given.studies)
         return
     print(f"wrong, of {given.studies} studies a shape: all shapes (worst shape); then made, of all studies")
     print(f"{'':22}{'noise':>6}{'n':>4}" + "".join(f"{kind:>14}" for kind in CLAIMS))

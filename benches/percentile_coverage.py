@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ioassay._core import Histogram
-from ioassay.analysis.measurements.cells import merge_histograms, percentile_intervals, pseudo_values
+from ioassay.stats.percentiles import merge_histograms, percentile_intervals, pseudo_values
 from ioassay.stats.result import Floats, Interval
 from ioassay.stats.sample import t_interval
 

@@ -118,6 +118,11 @@ def latency_percentile(name: str) -> LatencyPercentile | None:
     return LatencyPercentile(match["dir"], match["kind"], float(match["percent"])) if match else None
 
 
+def counts_from_issue(name: str) -> bool:
+    """Whether it is a latency that a tool began to count when it issued a request, not when the request was due."""
+    return re.match(r"(?:read|write|trim|total)\.c?lat\.", name) is not None
+
+
 def plain(value: float) -> str:
     """Four digits, without a unit."""
     return f"{value:.4g}"
@@ -396,6 +401,11 @@ def declare(own: Iterable[Metric]) -> None:
     _OF_STUDIES.update((each.name, each) for each in own)
 
 
+class LowerBound(float):
+    """A value that the true one is not below. Texts and tables that show it say so, and need not know why."""
+
+
 def format_metric(name: str, value: float) -> str:
     """`value` of the metric `name` with its unit, for people."""
-    return metric(name).format(value)
+    shown = metric(name).format(value)
+    return f"\N{GREATER-THAN OR EQUAL TO}\N{NO-BREAK SPACE}{shown}" if isinstance(value, LowerBound) else shown

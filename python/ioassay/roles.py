@@ -361,6 +361,8 @@ class DriverFacts(Protocol):
     """The parameter that makes a trial longer; '' where a longer trial says no more."""
     responses: Sequence[str] = ()
     """Metrics worth answering where a study lists none, in addition to bandwidth, IOPS and latency."""
+    counts_from_arrival: bool = False
+    """Latencies begin when a request is due, so that a wait for its issue is part of them."""
     metrics: Sequence[Metric] = ()
     """Those that no other driver has. The registry knows them from when the class is made."""
 

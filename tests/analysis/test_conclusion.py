@@ -9,9 +9,10 @@ import pytest
 
 from ioassay.analysis import conclusion, optimum
 from ioassay.analysis.conclusion import Conclusion, Mean
-from ioassay.analysis.one_factor import AverageChange, Effect, Outcome, ShapeKind
+from ioassay.analysis.one_factor import AverageChange, Effect, Outcome
 from ioassay.narrative import conclude_text
 from ioassay.stats.result import Interval
+from ioassay.stats.shapes import ShapeKind
 
 
 def concluded(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> Conclusion:

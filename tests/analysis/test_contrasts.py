@@ -7,10 +7,20 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import isotonic_regression
 
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import LINES_SHARE, Contrasts, bend_p, grid_df, slope
+from ioassay.stats.contrasts import (
+    LINES_SHARE,
+    Contrasts,
+    bend_p,
+    best,
+    best_level,
+    grid_df,
+    slope,
+)
 from ioassay.stats.result import Floats
+from ioassay.stats.shapes import MISFIT, misfit_p, monotone
 
 
 def family(groups: list[Floats], confidence: float = 0.95, **options: float) -> Contrasts:
@@ -130,3 +140,55 @@ def test_exact_means_bend_exactly() -> None:
     straight, bent = (fit([np.array([one]) for one in values], exact=True) for values in ([1.0, 2, 3], [1.0, 2, 2]))
     assert isinstance(straight, ConditionMeans) and isinstance(bent, ConditionMeans)
     assert [bend_p(Contrasts(means, 0.95), [1, 2, 3]) for means in (straight, bent)] == [1.0, 0.0]
+
+
+def test_a_misfit_is_that_of_the_nearest_rising_curve() -> None:
+    """Of three equal means one level remains in a third of all cases and two in half (Robertson and others, 2.4)."""
+    random = np.random.default_rng(4)
+    for _ in range(30):
+        pair, three = ([random.normal(0, 1, 6) for _ in range(number)] for number in (2, 3))
+        scale = math.sqrt(2 * np.mean([np.var(group, ddof=1) for group in pair]) / 6)
+        t = (pair[0].mean() - pair[1].mean()) / scale
+        found = family(pair)
+        if math.isinf(found.means.prior_df):
+            assert misfit_p(found, 1) == pytest.approx(stats.t.sf(t, 10) if t > 0 else 1.0, abs=1e-6)
+        found = family(three)
+        means, weights = found.means.estimates, 1 / found.means.squared_errors
+        distance = float(np.sum(weights * (means - isotonic_regression(means, weights=weights).x) ** 2))
+        df = found.means.df_of_sums(found.means.squared_errors[None, :], np.arange(3)[None, :])[0]
+        known = stats.f.sf(distance, 1, df) / 2 + stats.f.sf(distance / 2, 2, df) / 3
+        assert misfit_p(found, 2) == pytest.approx(known if distance else 1.0, abs=1e-6)
+        assert misfit_p(found, 2) == pytest.approx(misfit_p(family(three[::-1]), 0))
+
+
+@pytest.mark.parametrize("turn", [0, 3, 7])
+def test_a_shape_is_rejected_for_chance_alone_as_seldom_as_it_says(turn: int) -> None:
+    random = np.random.default_rng(5)
+    rejected = sum(misfit_p(family(list(random.normal(100, 5, (8, 5)))), turn) < MISFIT for _ in range(600))
+    assert 2 <= rejected <= 2 * MISFIT * 600
+
+
+@pytest.mark.parametrize("saw", [[1, 1.2] * 4, [1, 2] * 3, [1.2, 1] * 4])
+def test_a_saw_neither_rises_nor_falls_wherever_it_ends(saw: list[float]) -> None:
+    random = np.random.default_rng(6)
+    for _ in range(40):
+        found = family([mean * random.normal(1, 0.05, 3) for mean in saw])
+        assert not monotone(found) and not monotone(found, lower=True)
+
+
+def test_exact_means_rise_only_without_a_single_fall() -> None:
+    groups = [np.full(2, mean) for mean in (1.0, 2.0, 1.9, 3.0)]
+    means = fit(groups, exact=True)
+    assert isinstance(means, ConditionMeans)
+    assert not monotone(Contrasts(means, 0.95)) and monotone(Contrasts(means.part([0, 1, 3]), 0.95))
+
+
+def test_of_means_that_differ_by_rounding_the_first_is_best_everywhere() -> None:
+    one, other = 4015102.999999999, 4015102.999999998
+    assert best([5e6, one, other], lower=True) == best([5e6, other, one], lower=True) == 1
+    assert best([0.0, 0.0]) == 0 and best([-1.0, -2.0]) == 0 and best([-1.0, -2.0], lower=True) == 1
+    for groups in ([[one] * 2, [other] * 2], [[other] * 2, [one] * 2]):
+        means = fit([np.array(group) for group in groups], exact=True)
+        assert isinstance(means, ConditionMeans)
+        found = best_level(Contrasts(means, 0.95), lower=True)
+        assert (found.index, found.probability) == (0, (0.5, 0.5))

@@ -16,10 +16,11 @@ import pytest
 from ioassay import metrics, report
 from ioassay._core import Histogram
 from ioassay.analysis.descriptive import headline
-from ioassay.analysis.measurements.cells import cells, percentile_intervals, pooled, pseudo_values
+from ioassay.analysis.measurements.cells import cells, pooled
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import pipeline
 from ioassay.packs.comparison import run_comparison
+from ioassay.stats.percentiles import percentile_intervals, pseudo_values
 from ioassay.store import packed_page
 
 P99 = "read.lat.p99"

@@ -9,7 +9,8 @@ import pytest
 
 from corpora import cases
 from ioassay.analysis.measurements.cells import cells
-from ioassay.analysis.one_factor import Shape, ShapeKind, level_families, shape
+from ioassay.analysis.one_factor import Shape, level_families, shape
+from ioassay.stats.shapes import ShapeKind
 
 LEVELS = [1, 2, 4, 6, 8]
 
@@ -52,6 +53,13 @@ def test_a_rise_begins_at_the_lowest_level_where_the_curve_falls_first(lab: Any)
 
 def test_means_that_go_back_by_all_of_their_gain_have_no_direction(lab: Any) -> None:
     assert found(lab, [100, 160, 100, 104, 150], noise=0.3, n=3).kind == ShapeKind.UNCLEAR
+
+
+def test_a_rise_needs_no_certain_ends_and_is_said_between_those_that_are(lab: Any) -> None:
+    curve = found(lab, [103, 100, 106, 110, 106], noise=0.03, n=8)
+    assert curve.kind == ShapeKind.UP
+    assert (curve.start, curve.end) == (curve.lowest, curve.highest)
+    assert curve.change.interval.low > 1
 
 
 def test_saturation_is_where_later_levels_gain_no_more(lab: Any) -> None:

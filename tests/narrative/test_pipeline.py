@@ -16,6 +16,7 @@ from ioassay.errors import StudyError
 from ioassay.narrative import NARRATORS
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.pack import built_in
+from ioassay.records.record import Environment
 from ioassay.store.dataset import Dataset
 
 
@@ -159,3 +160,22 @@ def test_bounds_of_headline_rows_are_above_nothing(lab: Any) -> None:
     records = lab.records(lab.run(study, lambda _, r: {"read.lat.p99": values[r]}, 3))
     (row,) = headline(records, [study])
     assert 0 < row.ci95[0] < row.mean < row.ci95[1]
+
+
+def test_a_table_of_all_studies_leaves_out_those_of_which_nothing_is_concluded(lab: Any) -> None:
+    levels, busy = [1, 2, 4], Environment(1.0, 2, 0.1, 0.9, 0.0, 0.0, 0.0)
+    studies = [lab.study(name, factors={"numjobs": levels}, lead="peak") for name in ("loud", "first", "second")]
+
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        return {"read.bw": 1e8 * point["numjobs"] * (1 + 0.01 * repetition)}
+
+    parts = [lab.run(one, measure, 4, first_order=100 * place) for place, one in enumerate(studies)]
+    records = lab.records(*parts)
+    loud = records.trials.filter(study="loud")["trial"]
+    records = replace(records, environments=dict.fromkeys(loud, busy))
+    (finding,) = [one for one in analyse_all(records) if one.question == "peaks"]
+    assert [row[0] for table in finding.tables for row in table.rows] == ["first", "second"]
+    assert "not quiet enough for a conclusion of loud" in finding.statement and not finding.withheld
+    everything = replace(records, environments=dict.fromkeys(records.trials["trial"], busy))
+    (finding,) = [one for one in analyse_all(everything) if one.question == "peaks"]
+    assert finding.withheld and not finding.tables

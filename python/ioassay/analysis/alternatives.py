@@ -23,7 +23,7 @@ from ioassay.analysis.one_factor import lower_is_better
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, average
-from ioassay.stats.contrasts import Contrasts, Pair, best_level, repetitions_needed
+from ioassay.stats.contrasts import Contrasts, Pair, best, best_level, repetitions_needed
 from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -218,15 +218,16 @@ def _standing(
 ) -> Standing:
     """Ranked by mean; of equals the first as the study lists them."""
     options = list(means)
-    ranked = tuple(sorted(options, key=lambda option: means[option] if lower else -means[option]))
-    best, *others = ranked
+    first = options[best([*means.values()], lower=lower)]
+    ranked = tuple(sorted(options, key=lambda one: (one != first, means[one] if lower else -means[one])))
+    others = ranked[1:]
     if isinstance(model, Undefined):
-        ratios = {option: max(means[best] / means[option], means[option] / means[best]) for option in others}
+        ratios = {option: max(means[first] / means[option], means[option] / means[first]) for option in others}
         return Standing(where, ranked, means, ratios, ranked, (), None)
     contrasts = Contrasts(model, confidence, share=share)
     found, at = best_level(contrasts, lower=lower), options.index
     duels = {
-        option: contrasts.pair(at(option), at(best)) if lower else contrasts.pair(at(best), at(option))
+        option: contrasts.pair(at(option), at(first)) if lower else contrasts.pair(at(first), at(option))
         for option in others
     }
     candidates, as_good = (

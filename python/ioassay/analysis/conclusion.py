@@ -21,7 +21,7 @@ from ioassay.analysis.optimum import Peak
 from ioassay.factors import CASE, same_level
 from ioassay.records.record import Scalar
 from ioassay.stats.contrasts import Ratio
-from ioassay.stats.result import Interval, Undefined, mean_of
+from ioassay.stats.result import Interval, Undefined
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -87,7 +87,7 @@ def _parts(records: Dataset, study: Study, measured: Cells, lead: Focus | None) 
     confidence, response = study.analysis.confidence, measured.response
     if len(measured.cells) == 1:
         cell = measured.cells[0]
-        yield Mean(response, cell, mean_of(cell.values), interval(response, cell, confidence))
+        yield Mean(response, cell, cell.mean, interval(response, cell, confidence))
         return
     for group in one_factor.effects(records, study, response):
         factor, effects = group.factor, group.effects

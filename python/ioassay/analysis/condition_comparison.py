@@ -18,6 +18,7 @@ from itertools import compress
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell
+from ioassay.metrics import LowerBound
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import (
@@ -97,11 +98,20 @@ class Row:
         return self.verdict == Verdict.SLOWER or (self.verdict == Verdict.DIFFERS and is_worse)
 
     @property
+    def bounded(self) -> tuple[bool, bool]:
+        """Whether the means of A and B are lower bounds of latencies, where fewer requests were served than offered."""
+        return isinstance(self.mean_a, LowerBound), isinstance(self.mean_b, LowerBound)
+
+    @property
     def interval(self) -> Interval | None:
         """The one that the verdict is read from: of 'same' that of the two one-sided tests."""
         if self.verdict == Verdict.SAME and self.equivalence is not None:
             return self.equivalence.interval
         return self.ratio.interval if isinstance(self.ratio, Ratio) else None
+
+
+_ALLOWED = {(True, False): Verdict.FASTER, (False, True): Verdict.SLOWER}
+"""What is certain of lower bounds: what they leave out can only make them slower."""
 
 
 def judged_pairs(
@@ -142,8 +152,8 @@ def pair_rows(
                 response=response,
                 n_a=int(a.values.size),
                 n_b=int(b.values.size),
-                mean_a=mean_of(a.values),
-                mean_b=mean_of(b.values),
+                mean_a=a.mean,
+                mean_b=b.mean,
                 ratio=ratio,
                 margin=margin,
                 needed=needed,
@@ -201,6 +211,8 @@ def judged(rows: Sequence[Row], risk: float) -> list[Row]:
         apart = not ratio.interval.low <= 1 <= ratio.interval.high
         direction = Verdict.DIFFERS if row.scatter == RunScatter.UNKNOWN else _direction(row.response, ratio.ratio)
         verdict = Verdict.SAME if same.equivalent else direction if apart else row.verdict
+        if any(row.bounded) and verdict != _ALLOWED.get(row.bounded):
+            verdict, row = Verdict.UNDECIDED, replace(row, needed=None)
         p = min(1.0, ratio.p * risk / part)
         found.append(replace(row, ratio=ratio, equivalence=same, p_adjusted=p, verdict=verdict))
     return found

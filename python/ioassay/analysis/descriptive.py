@@ -26,18 +26,16 @@ from ioassay.analysis.measurements.cells import (
     Cells,
     cells,
     interval,
-    merge_histograms,
-    percentile_intervals,
-    pseudo_values,
     that_count,
     trial_histograms,
 )
 from ioassay.factors import CASE, level_axis_numbers
-from ioassay.metrics import DIRECTIONS, PERCENTILES
+from ioassay.metrics import DIRECTIONS, PERCENTILES, LowerBound
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import ConditionMeans, Scale, fit
 from ioassay.stats.contrasts import repetitions_for
-from ioassay.stats.result import Floats, Interval, Undefined, mean_of
+from ioassay.stats.percentiles import merge_histograms, percentile_intervals, pseudo_values
+from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import Moments, mean_interval, moments, outliers
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -105,7 +103,7 @@ class ConditionMean:
     repetitions: int
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "lower_bound": isinstance(self.mean, LowerBound)}
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ def analyse(records: Dataset, study: Study) -> list[Description | Distribution]:
                 for one in outliers(values)
             )
             own = interval(part.response, cell, study.analysis.confidence)
-            summaries.append(Summary(cell.point, replace(moments(values), mean=mean_of(cell.values)), own, flagged))
+            summaries.append(Summary(cell.point, replace(moments(values), mean=cell.mean), own, flagged))
         described += [Description(part, tuple(summaries))] if summaries else []
     kernels = {one.latencies for one in described if one.latencies} - {*_RECORDED}  # as far as they are asked for
     distributions = {
@@ -198,7 +196,7 @@ def _mean(found: Cells, cell: Cell) -> ConditionMean:
         point=dict(cell.point),
         metric=found.response,
         unit=metrics.metric(found.response).unit,
-        mean=mean_of(cell.values),
+        mean=cell.mean,
         median=moments(cell.measured).median,
         ci95=None if isinstance(known, Undefined) else (known.low, known.high),
         repetitions=int(cell.values.size),

@@ -15,11 +15,11 @@ import numpy as np
 
 from ioassay.analysis.measurements.cells import cells, interval
 from ioassay.analysis.one_factor import LevelFamily, level_families
-from ioassay.factors import LOADS, SERVED, level_number, offers
+from ioassay.factors import LOADS, offers
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import Scalar
-from ioassay.stats.contrasts import Contrasts, best_place
-from ioassay.stats.result import Interval, Undefined, as_floats, mean_of
+from ioassay.stats.contrasts import Contrasts, best
+from ioassay.stats.result import Interval, Undefined, as_floats
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -38,10 +38,8 @@ class LoadLevel:
     latency: float
     latency_interval: Interval | Undefined
 
-    @property
-    def saturated(self) -> bool:
-        """Whether fewer requests were served than were offered."""
-        return self.served < SERVED * self.offered
+    saturated: bool
+    """Fewer requests were served than were offered: the percentile is a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -77,18 +75,21 @@ def analyse(records: Dataset, study: Study) -> list[Saturation]:
     direction = next((one for one in DIRECTIONS if cells(records, study, f"{one}.iops").cells), None)
     if factor is None or direction is None or not records.is_measured(study):
         return []
-    served = {cell.trials: cell for cell in cells(records, study, f"{direction}.iops").cells}
-    found, places = cells(records, study, f"{direction}.lat.{PERCENTILE}"), []
-    for family in level_families(found, factor, study.analysis.confidence) if factor in found.varying() else ():
-        pairs = [(cell, served[cell.trials]) for cell in family.cells if cell.trials in served]
-        if len(pairs) == len(family.cells) > 2:
-            levels, confidence = [], study.analysis.confidence
-            for cell, own in pairs:
-                jobs = level_number("numjobs", cell.point.get("numjobs", study.params.get("numjobs", 1))) or 1.0
-                offered = (level_number(factor, cell.point[factor]) or 0.0) * jobs
-                served_interval = interval(f"{direction}.iops", own, confidence)
-                latency = mean_of(cell.values), interval(found.response, cell, confidence)
-                levels.append(LoadLevel(offered, mean_of(own.values), served_interval, *latency))
+    found, confidence, places = cells(records, study, f"{direction}.lat.{PERCENTILE}"), study.analysis.confidence, []
+    for family in level_families(found, factor, confidence) if factor in found.varying() else ():
+        levels = [
+            LoadLevel(
+                load.offered,
+                load.served,
+                interval(load.metric, load.rate, confidence),
+                cell.mean,
+                interval(found.response, cell, confidence),
+                load.saturated,
+            )
+            for cell in family.cells
+            if (load := cell.load) is not None
+        ]
+        if len(levels) == len(family.cells) > 2:
             places.append(_place(study, direction, family, tuple(levels)))
     return places
 
@@ -97,7 +98,7 @@ def _place(study: Study, direction: str, family: LevelFamily, levels: tuple[Load
     contrasts = family.contrasts
     whole = [place for place, level in enumerate(levels) if not level.saturated]
     latencies = as_floats([level.latency for level in levels])
-    lowest = whole[best_place(latencies[whole], lower=True)] if whole else None
+    lowest = whole[best(latencies[whole], lower=True)] if whole else None
     known = replace(contrasts, margin=MARGIN) if isinstance(contrasts, Contrasts) else None
     near = beyond = np.zeros(len(levels), dtype=bool)
     if known and lowest is not None:
@@ -117,5 +118,5 @@ def _place(study: Study, direction: str, family: LevelFamily, levels: tuple[Load
         calm=max((place for place in calm_levels if near[place]), default=None),
         calm_mean=max(calm_levels, default=None),
         waits=next((place for place in range(lowest or 0, len(levels)) if beyond[place:].all()), None),
-        most=best_place(as_floats([level.served for level in levels]), lower=False),
+        most=best([level.served for level in levels]),
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, StrEnum
+from enum import Enum
 
 import numpy as np
 
@@ -32,14 +32,15 @@ from ioassay.stats.contrasts import (
     Pair,
     Ratio,
     Slope,
-    best_place,
+    best,
     levels_off,
     plateau,
     repetitions_needed,
     slope,
 )
 from ioassay.stats.linear_models import LackOfFit, Line, fit_line, lack_of_fit, one_way
-from ioassay.stats.result import Floats, Undefined, as_floats, mean_of
+from ioassay.stats.result import Undefined, as_floats
+from ioassay.stats.shapes import ShapeKind, direction, goes
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -111,32 +112,16 @@ def regressors(numbers: tuple[float, ...] | None) -> dict[str, tuple[float, ...]
     return kinds
 
 
-class ShapeKind(StrEnum):
-    """What the level means certainly do."""
-
-    UP = "up"
-    """The last level is above the first, no level is above a later one, and the means gain more than they ever fall."""
-    DOWN = "down"
-    PEAK = "peak"
-    """A level inside is above the first and the last; none is above a later one before it, or below one after it."""
-    DIP = "dip"
-    LEVEL = "level"
-    """All levels agree to within the margin."""
-    UNCLEAR = "unclear"
-    """Levels differ, or not, but not in a way that has a direction."""
-    MIXED = "mixed"
-    """Levels are above later ones and below later ones, and there is not a single peak or dip."""
-
-
 @dataclass(frozen=True)
 class Shape:
     """What a response does over a factor, whose levels ascend (or are in the study's order).
 
     UP and DOWN go from `start` to `end`: the first level and the last, unless others are lower or higher by more than
-    the margin. `change`: the mean at the end against that at the start. `plateau`: the first of at least two levels at
-    the end that certainly agree to within the margin, so that the response rises or falls no more; it begins not before
-    `earliest`. None where the response still moves, or the data do not show it. `tendency`: where no pair gives the
-    direction but a straight line does, the p of its slope; `kind` is UP or DOWN then.
+    the margin, or only those certainly differ. `change`: the mean at the end against that at the start. `plateau`: the
+    first of at least two levels at the end that certainly agree to within the margin, so that the response rises or
+    falls no more; it begins not before `earliest`. None where the response still moves, or the data do not show it.
+    `tendency`: where no pair gives the direction but a straight line does, the p of its slope; `kind` is UP or DOWN
+    then.
     """
 
     kind: ShapeKind
@@ -160,19 +145,19 @@ def shape(family: LevelFamily) -> Shape | None:
     if kind == ShapeKind.UNCLEAR and len({line.direction for line in clear}) == 1:
         # The clearest line, where all that have a direction agree, and no pair and no mean contradicts it.
         line = min(clear, key=lambda one: one.p)
-        against = contrasts.falls if line.direction > 0 else contrasts.rises
-        if _goes(line.direction * contrasts.means.estimates) and not against.any():
+        if goes(contrasts, line.direction):
             kind, tendency = ShapeKind.UP if line.direction > 0 else ShapeKind.DOWN, line.p
     start, end, flat = 0, len(ordered) - 1, None
     if tendency is None and kind in (ShapeKind.UP, ShapeKind.DOWN):
         flat = plateau(contrasts, lower=kind == ShapeKind.DOWN)
         ends = flat and flat.last == end and 0 < flat.first < end
         flat = flat if flat and ends and levels_off(contrasts, family.numbers, flat) else None
-    lowest, highest = best_place(means, lower=True), best_place(means, lower=False)
+    lowest, highest = best(means, lower=True), best(means)
     if kind in (ShapeKind.UP, ShapeKind.DOWN):
         low, high = (start, end) if kind == ShapeKind.UP else (end, start)
-        low = low if means[low] <= (1 + contrasts.margin) * means[lowest] else lowest
-        high = high if means[highest] <= (1 + contrasts.margin) * means[high] else highest
+        apart = tendency is not None or contrasts.above[high, low]
+        low = low if apart and means[low] <= (1 + contrasts.margin) * means[lowest] else lowest
+        high = high if apart and means[highest] <= (1 + contrasts.margin) * means[high] else highest
         start, end = (low, high) if kind == ShapeKind.UP else (high, low)
     return Shape(
         kind=kind,
@@ -187,30 +172,6 @@ def shape(family: LevelFamily) -> Shape | None:
     )
 
 
-def direction(contrasts: Contrasts) -> ShapeKind:
-    """What the pairs show of levels in order, and what the means do not contradict."""
-    if contrasts.equivalent:
-        return ShapeKind.LEVEL
-    rises, falls = contrasts.rises, contrasts.falls
-    last = len(rises) - 1
-    if rises.any() and falls.any():
-        for kind, before, after in ((ShapeKind.PEAK, rises, falls), (ShapeKind.DIP, falls, rises)):
-            for inner in range(1, last):
-                turns = before[inner:, inner:].any() or after[: inner + 1, : inner + 1].any()
-                if before[0, inner] and after[inner, last] and not turns:
-                    return kind
-        return ShapeKind.MIXED
-    if rises[0, last] and _goes(contrasts.means.estimates):
-        return ShapeKind.UP
-    return ShapeKind.DOWN if falls[0, last] and _goes(-contrasts.means.estimates) else ShapeKind.UNCLEAR
-
-
-def _goes(estimates: Floats) -> bool:
-    """Whether they come out higher by more than they fall anywhere on the way."""
-    back = float((np.maximum.accumulate(estimates) - estimates).max())
-    return float(estimates[-1] - estimates[0]) > back
-
-
 CLEARLY_BETTER = 2.0
 """Difference in AIC below which both models stay credible: Burnham and Anderson, "Model Selection" (2002), 2.6."""
 
@@ -223,7 +184,7 @@ class LineOutcome(Enum):
     CURVED = "curved"
     """There is a slope, but the level means leave the line."""
     TURNS = "turns"
-    """Some level is certainly above a later one, and some below: no line says what the response does."""
+    """The response rises and falls, or does not go the way of the slope: no line says what it does."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +225,8 @@ def regression(family: LevelFamily, confidence: float) -> Regression | None:
         outcome = LineOutcome.TURNS
     elif bounds.low <= 0 <= bounds.high:
         outcome = LineOutcome.NO_SLOPE
+    elif isinstance(found, Contrasts) and not goes(found, 1 if bounds.low > 0 else -1):
+        outcome = LineOutcome.TURNS
     elif isinstance(lack, LackOfFit) and lack.p < 1 - confidence:
         outcome = LineOutcome.CURVED
     return Regression(family.factor, family.part, kind, first if clear else "", line, lack, outcome)
@@ -353,13 +316,13 @@ def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects
 def effect(family: LevelFamily, confidence: float) -> Effect:
     classic, contrasts = one_way(family.part.groups), family.contrasts
     known = contrasts if isinstance(contrasts, Contrasts) else None
-    means = as_floats([mean_of(cell.values) for cell in family.cells])
-    low, high = best_place(means, lower=True), best_place(means, lower=False)
-    best, worst = (low, high) if family.lower else (high, low)
+    means = as_floats([cell.mean for cell in family.cells])
+    low, high = best(means, lower=True), best(means)
+    first, worst = (low, high) if family.lower else (high, low)
     return Effect(
         family=family,
         explained=None if isinstance(classic, Undefined) else max(classic.omega2, 0.0),
-        best=family.cells[best],
+        best=family.cells[first],
         worst=family.cells[worst],
         ratio=float(means[high] / means[low]) if means[low] > 0 else None,
         pair=known.pair(high, low) if known and known.means.scale == Scale.LOG else None,

@@ -25,8 +25,8 @@ from ioassay.stats.contrasts import (
     Contrasts,
     Plateau,
     bend_p,
+    best,
     best_level,
-    best_place,
     levels_off,
     plateau,
     repetitions_needed,
@@ -224,7 +224,7 @@ class Peak(LevelFamily):
             "best_can_be_told": found is not None and not self.indistinct,
             "confidence": found and found.probability[self.best],
             "levels": levels,
-            "means": [mean_of(cell.values) for cell in self.cells],
+            "means": [cell.mean for cell in self.cells],
             "repetitions": [int(cell.values.size) for cell in self.cells],
             "probability_of_being_best": found and list(found.probability),
             "best_interval": {**bounds, "confidence": confidence} if bounds and self.numbers else None,
@@ -309,14 +309,14 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     groups = [cell.values for cell in family.cells]
     found = contrasts if isinstance(contrasts, Undefined) else best_level(contrasts, lower=lower, seed=study.seed)
     means = as_floats([mean_of(group) for group in groups])
-    best = best_place(means, lower=lower) if isinstance(found, Undefined) else found.index
+    top = best(means, lower=lower) if isinstance(found, Undefined) else found.index
     exact = family.part.exact and (isinstance(contrasts, Undefined) or contrasts.means.exact)
     peak = Peak(
         **vars(family),
         exact=exact,
-        best=best,
-        mean=float(means[best]),
-        interval=interval(family.part.response, family.cells[best], confidence),
+        best=top,
+        mean=family.cells[top].mean,
+        interval=interval(family.part.response, family.cells[top], confidence),
         levels=found,
         needed=None if exact else contrasts if isinstance(contrasts, Undefined) else repetitions_needed(contrasts),
     )

@@ -15,7 +15,6 @@ from ioassay.narrative.finding import NOTHING, Finding, Table, bounds, left_out
 from ioassay.narrative.say import Ratio, Response, Say, say
 from ioassay.records.record import Scalar
 from ioassay.stats.contrasts import MARGIN, Pair
-from ioassay.stats.result import mean_of
 
 _FEW = 5
 """Below this number of repetitions a condition's own scatter is unknown; longer lists of responses are counted."""
@@ -224,5 +223,5 @@ def _shown(metric: str, value: float | None) -> str:
 
 
 def _here(found: Cells | None, point: Mapping[str, Scalar]) -> str:
-    means = [mean_of(cell.values) for cell in found.cells if cell.point == point] if found else []
+    means = [cell.mean for cell in found.cells if cell.point == point] if found else []
     return _shown(found.response if found else "", means[0] if means else None)

@@ -18,7 +18,6 @@ from ioassay.analysis.one_factor import (
     LineOutcome,
     Outcome,
     Regression,
-    ShapeKind,
 )
 from ioassay.factors import factor_label, level_reading, level_text, step_label
 from ioassay.narrative import phrases
@@ -26,7 +25,8 @@ from ioassay.narrative.finding import Finding, Table, bounds, left_out
 from ioassay.narrative.say import Factor, Level, Quantity, Range, Ratio, Response, Say, holding, say
 from ioassay.stats.contrasts import MARGIN, Contrasts
 from ioassay.stats.linear_models import BLOCK, OneWay
-from ioassay.stats.result import Undefined, mean_of, plain
+from ioassay.stats.result import Undefined, plain
+from ioassay.stats.shapes import ShapeKind
 
 MOST_PLACES = 4
 """Up to this number of combinations of the other factors each has a sentence; more are counted in one."""
@@ -78,10 +78,10 @@ def statement(effect: Effect) -> list[Say]:
     known: dict[str, object] = {"name": name, "factor": Factor(effect.factor), "margin": MARGIN}
 
     def at(cell: Cell) -> tuple[Quantity, Level]:
-        return Quantity(name.metric, mean_of(cell.values)), Level(effect.factor, cell.point[effect.factor])
+        return Quantity(name.metric, cell.mean), Level(effect.factor, cell.point[effect.factor])
 
     if outcome == Outcome.NOT_TESTED:
-        means = Range.over(name.metric, (mean_of(cell.values) for cell in effect.family.cells))
+        means = Range.over(name.metric, (cell.mean for cell in effect.family.cells))
         return [Say("effect.untested", {**known, "range": means}, where)]
     if curve is None:
         if outcome == Outcome.EQUIVALENT:
@@ -145,7 +145,7 @@ def undecided(effects: Sequence[Effect]) -> Say:
         places.setdefault((effect.factor, effect.cells.response), []).append(effect)
     shared: dict[tuple[str, tuple[str, ...]], list[Say]] = {}
     for (factor, response), own in places.items():
-        means = Range.over(response, (mean_of(cell.values) for effect in own for cell in effect.cells.cells))
+        means = Range.over(response, (cell.mean for effect in own for cell in effect.cells.cells))
         name = say("effect.named_range", name=Response(response), range=means)
         shared.setdefault((factor, tuple(phrases.levels(effect.cells.where()) for effect in own)), []).append(name)
     parts = [

@@ -17,7 +17,7 @@ from ioassay.narrative.finding import NOTHING, Column, Finding, Table, bounds, l
 from ioassay.narrative.say import Factor, Level, Place, Quantity, Response, Say, say, templates
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, BestLevel, Contrasts
-from ioassay.stats.result import Interval, Undefined, mean_of
+from ioassay.stats.result import Interval, Undefined
 from ioassay.stats.scalability import FEWEST_LEVELS, USL, Knee, Law, preferred
 
 FEW = 5
@@ -364,7 +364,7 @@ def _levels(one: Peak) -> Table:
     columns: list[Column | tuple[Any, ...]] = [
         (factor_label(one.factor), lambda index: f"{_level(one, index):text}"),
         ("n", lambda index: one.cells[index].values.size),
-        (phrases.centre(one.part.merged), lambda index: mean_of(one.cells[index].values), response),
+        (phrases.centre(one.part.merged), lambda index: one.cells[index].mean, response),
         ("against the best", lambda index: getattr(pairs.get(index), "estimate", None), raw),
         *bounds(lambda index: getattr(pairs.get(index), "interval", None), raw),
         ("standing", lambda index: _standing(one, index)),

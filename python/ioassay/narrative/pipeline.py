@@ -15,10 +15,11 @@ from typing import Any
 from ioassay import debug_log, registry
 from ioassay.analysis import OVERALL, REGISTRY, machine_conditions, questions_of
 from ioassay.analysis.machine_conditions import Conditions, Grade
+from ioassay.analysis.measurements.cells import offered_loads
 from ioassay.errors import Interrupted, StudyError
 from ioassay.narrative import NARRATORS, conditions_text
 from ioassay.narrative.finding import Finding
-from ioassay.narrative.say import say
+from ioassay.narrative.say import Quantity, say
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -40,13 +41,19 @@ def concludes(question: str) -> bool:
 def analyse_all(records: Dataset) -> list[Finding]:
     """Those of each study in their order, between those about the run as a whole; StudyError for an unknown question.
 
-    A table of all studies stands before them, a sentence about all behind.
+    A table of all studies stands before them, a sentence about all behind. Studies whose machine was not fit are left
+    out of what is concluded of all.
     """
     each = [finding for study in records.studies for finding in analyse_study(records, study)]
-    conditions, overall = machine_conditions.of_run(records), list[Finding]()
+    overall, unfit = list[Finding](), [one for one in records.studies if machine_conditions.is_unfit(records, one)]
+    fit = [one for one in records.studies if one not in unfit]
+    left_out = [say("conditions.left_out", studies=[one.name for one in unfit])] if unfit and fit else []
     for question, path in OVERALL.items():
-        narrated = _narrated(question, importlib.import_module(path).together(records))
-        overall += (_withheld(replace(one, question=question), conditions) for one in narrated)
+        apart = left_out if concludes(question) else []
+        asked = replace(records, studies=fit) if apart else records
+        for one in _narrated(question, importlib.import_module(path).together(asked)):
+            whole = replace(one, question=question, statements=[*one.statements, *apart])
+            overall.append(_withheld(whole, machine_conditions.of_run(asked)))
     return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
 
 
@@ -57,6 +64,11 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
         found = _asked(question, records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(found)} findings")
         findings += (_withheld(one, conditions) for one in found)
+    beyond = [load for load in offered_loads(records, study).values() if load.saturated]
+    if findings and beyond and not records.driver(study).counts_from_arrival:
+        served, offered = (Quantity(beyond[0].metric, rate) for rate in (beyond[0].served, beyond[0].offered))
+        said = say("load.beyond", places=beyond, served=served, offered=offered)
+        findings[0] = replace(findings[0], premises=[*findings[0].premises, said])
     return findings
 
 

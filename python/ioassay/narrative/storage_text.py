@@ -23,13 +23,13 @@ def saturation(one: Saturation) -> Finding:
         level = one.levels[one.waits]
         p99 = Quantity(one.percentile, level.latency)
         said.append(say("load.waits", load=Quantity(one.rate, level.offered), p99=p99))
-    fewer = [] if one.saturates is None else [Quantity(one.rate, one.levels[one.saturates].offered)]
     lowest = 0.0 if one.lowest is None else one.levels[one.lowest].latency
     table = Table.of(
         one.levels,
         ("offered", lambda level: level.offered, one.rate),
         ("served", lambda level: level.served, one.rate),
         *bounds(lambda level: level.served_interval, one.rate),
+        ("served / offered (%)", lambda level: phrases.in_percent(level.served / level.offered)),
         ("p99", lambda level: level.latency, one.percentile),
         *bounds(lambda level: level.latency_interval, one.percentile),
         ("p99 / lowest", lambda level: level.latency / lowest if lowest else None),
@@ -41,7 +41,6 @@ def saturation(one: Saturation) -> Finding:
         where=one.where,
         statistics={**plain(one), "saturates": one.saturates},
         tables=[table],
-        caveats=[say("load.fewer", load=load) for load in fewer],
     )
 
 

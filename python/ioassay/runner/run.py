@@ -499,7 +499,7 @@ class Patience:
         if self.until is None or not self.decides(trial):
             return False
         from ioassay.analysis.descriptive import relative_half_width
-        from ioassay.analysis.measurements import cells
+        from ioassay.stats.percentiles import pseudo_values
 
         known = self.known.get(plan.point_key(trial.point), {})
         earlier = [known[repetition] for repetition in sorted(known) if repetition < trial.repetition]
@@ -509,5 +509,5 @@ class Patience:
         percentile = metrics.latency_percentile(self.until.metric)
         parts = [histogram for _, histogram in earlier if histogram is not None]
         if percentile is not None and len(parts) == len(earlier):
-            values = cells.pseudo_values(parts, [percentile.percent]).ravel().tolist()
+            values = pseudo_values(parts, [percentile.percent]).ravel().tolist()
         return relative_half_width(values) <= self.until.ci

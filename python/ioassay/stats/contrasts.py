@@ -180,7 +180,7 @@ class Contrasts:
     def largest(self) -> tuple[int, int]:
         """The pair that differs most clearly: the first above the second, by the ratio of difference to interval."""
         if self.means.exact:
-            return int(self.means.estimates.argmax()), int(self.means.estimates.argmin())
+            return best(self.means.means), best(self.means.means, lower=True)
         clear = np.where(self.reach > 0, self.differences / np.where(self.reach > 0, self.reach, 1.0), 0.0)
         high, low = np.unravel_index(int(clear.argmax()), clear.shape)
         return int(high), int(low)
@@ -423,10 +423,16 @@ class Plateau:
     earliest: int
 
 
-def best_place(values: Floats, *, lower: bool) -> int:
+def best(values: Sequence[float] | Floats, *, lower: bool = False) -> int:
     """The place of the largest value (smallest with `lower`); of values that differ by rounding the first."""
-    behind = np.abs(values - (values.min() if lower else values.max()))
-    return int(np.argmax(behind <= TIE * np.abs(values).max()))
+    return int(np.argmax(is_best(values, lower=lower)))
+
+
+def is_best(values: Sequence[float] | Floats, *, lower: bool = False) -> Bools:
+    """Which values are the largest (smallest with `lower`), by all but rounding."""
+    numbers = np.asarray(values, dtype=np.float64)
+    behind = np.abs(numbers - (numbers.min() if lower else numbers.max()))
+    return np.asarray(behind <= TIE * np.abs(numbers).max())
 
 
 def best_level(family: Contrasts, *, lower: bool = False, seed: int = 1) -> BestLevel:
@@ -437,14 +443,14 @@ def best_level(family: Contrasts, *, lower: bool = False, seed: int = 1) -> Best
     means, (better, near) = family.means, _oriented(family, lower)
     scores = -means.estimates if lower else means.estimates
     if means.exact:
-        first = scores >= scores.max() - 1e-12 * max(abs(float(scores.max())), 1.0)
+        first = is_best(means.means, lower=lower)
         probability = first / first.sum()
     else:  # how often each is best among draws about the estimates, with Student's deviations of the model
         deviations = np.random.default_rng(seed).standard_t(means.df, (DRAWS, scores.size))
         winners = np.argmax(scores + np.sqrt(means.squared_errors) * deviations, axis=1)
         probability = np.bincount(winners, minlength=scores.size) / DRAWS
     return BestLevel(
-        _first_of_best(family, lower),
+        best(means.means, lower=lower),
         tuple(np.flatnonzero(~better.any(axis=0)).tolist()),
         tuple(np.flatnonzero(near.all(axis=1)).tolist()),
         tuple(probability.tolist()),
@@ -458,7 +464,7 @@ def plateau(family: Contrasts, *, lower: bool = False) -> Plateau | None:
     that the chance of one too many is that of a single test at each end (fixed sequence: Maurer, Hothorn and Lehmacher,
     1995; Westfall and Krishen, Journal of Statistical Planning and Inference 99, 2001).
     """
-    found = _first_of_best(family, lower)
+    found = best(family.means.means, lower=lower)
     good: Bools = np.asarray(_oriented(family, lower)[1].all(axis=1))
     if not good[found]:
         return None
@@ -491,23 +497,16 @@ def levels_off(family: Contrasts, numbers: Sequence[float] | None, found: Platea
 def second_peaks(family: Contrasts, *, lower: bool = False) -> tuple[int, ...]:
     """Levels on either side of the best that a level between them is certainly worse than: one a side at most."""
     better, _ = _oriented(family, lower)
-    scores = -family.means.estimates if lower else family.means.estimates
-    best = _first_of_best(family, lower)
-    found = []
-    for side in (range(best - 2, -1, -1), range(best + 2, scores.size)):
+    means = family.means.means
+    peak, found = best(means, lower=lower), list[int]()
+    for side in (range(peak - 2, -1, -1), range(peak + 2, means.size)):
         apart = [
             index
             for index in side
-            if any(better[best, low] and better[index, low] for low in range(min(best, index) + 1, max(best, index)))
+            if any(better[peak, low] and better[index, low] for low in range(min(peak, index) + 1, max(peak, index)))
         ]
-        found += [max(apart, key=lambda index: float(scores[index]))] if apart else []
+        found += [apart[best(means[apart], lower=lower)]] if apart else []
     return tuple(sorted(found))
-
-
-def _first_of_best(family: Contrasts, lower: bool) -> int:
-    """The level with the best estimate; of equal ones the first."""
-    behind = -family.differences.min(axis=0) if lower else family.differences.max(axis=0)
-    return int(np.argmin(behind > 0))
 
 
 def _oriented(family: Contrasts, lower: bool) -> tuple[Bools, Bools]:

@@ -45,6 +45,20 @@ def test_a_whole_interval_is_on_one_side(tmp_path: Path, most: str, outcome: str
     assert "interval" in said and said.endswith(f": {outcome} etcd's {'10 s' if outcome == 'within' else '10 ns'}.")
 
 
+@pytest.mark.parametrize(
+    ("offered", "most", "outcome"),
+    [(100, "1s", limits.WITHIN), (8000, "1s", limits.UNDECIDED), (8000, "10ns", limits.BEYOND)],
+)
+def test_a_lower_bound_is_within_no_limit(lab: Any, offered: int, most: str, outcome: str) -> None:
+    asked = {"responses": ["read.iops"], "limits": {"read.lat.p99": {"most": most}}}
+    study = lab.study(params={"rate_iops": offered}, analysis=asked)
+    random = np.random.default_rng(3)
+    rows = lab.run(study, lambda *_: {"read.iops": 100.0, "read.lat.p99": random.normal(1e5, 1e3)}, 3)
+    records = lab.records(rows)
+    (found,) = limits.analyse(records, study)
+    assert [row[-1] for table in found.tables for row in table.rows] == [outcome]
+
+
 @pytest.mark.parametrize("direction", ["sync", "kernel.fdatasync"])
 def test_the_answer_is_that_of_all_synchronisations_and_not_of_writes(lab: Any, direction: str) -> None:
     random, drawn = np.random.default_rng(3), {"sync": list[Any](), "write": list[Any]()}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ioassay.metrics import LowerBound
 from ioassay.packs.hosts.questions import host_totals
 from ioassay.packs.hosts.questions.host_totals import HostTotals
 from ioassay.stats.result import Interval
@@ -70,6 +71,14 @@ def test_percentiles_of_all_are_of_all_requests_and_not_means_of_percentiles(lab
     assert tail == pytest.approx(9000, rel=0.02)
     means = np.mean([one.values["read.lat.p50"].value for one in point.clients])
     assert means > 3000  # what averages would have said
+
+
+def test_a_total_with_a_host_that_served_less_than_it_was_offered_is_a_lower_bound(lab: Any) -> None:
+    (point,) = totals(*run(lab, params={"rate_iops": 105})).points
+    assert point.all is not None
+    bound = [isinstance(one.values["read.lat.p99"].value, LowerBound) for one in (*point.clients, point.all)]
+    assert bound == [False, False, True, True]
+    assert not isinstance(point.all.values["read.iops"].value, LowerBound)
 
 
 def test_a_repetition_in_which_a_host_failed_has_no_sum(lab: Any) -> None:

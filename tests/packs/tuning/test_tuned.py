@@ -46,12 +46,12 @@ def searched(
     p99: Sequence[float] = (1e6,) * 5,
     default_p99: Sequence[float] = (1e6,) * 5,
     searched_rows: Sequence[dict[str, Any]] | None = None,
+    params: Mapping[str, Any] | None = None,
     **tuning: Any,
 ) -> tuple[Dataset, Study]:
     """A search whose own trials flatter the winner; `confirmed` are pairs of default and winner."""
-    study = lab.study(
-        "s", factors={"iodepth": [1, 2, 4, 8], "bs": ["4k", "64k"]}, responses=[METRIC], questions=["tuned"]
-    )
+    factors = {"iodepth": [1, 2, 4, 8], "bs": ["4k", "64k"]}
+    study = lab.study("s", factors=factors, responses=[METRIC], questions=["tuned"], params=dict(params or {}))
     own = searched_rows
     if own is None:
         own = [
@@ -164,6 +164,12 @@ def test_a_constraint_holds_where_its_whole_interval_does(lab: Any, p99: Sequenc
     assert verdicts(ours.bounds) == [verdict]
     wanted = {"kept": Outcome.IMPROVED, "undecided": Outcome.IMPROVED_OUTSIDE, "broken": Outcome.VIOLATION}
     assert (ours.outcome, ours.feasible) == (wanted[verdict], verdict != "broken")
+
+
+def test_no_lower_bound_keeps_a_constraint_and_one_beyond_it_breaks_it(lab: Any) -> None:
+    for p99, verdict in ((1e6, "undecided"), (7e6, "broken")):
+        ours = result(lab, GAIN, p99=(p99,) * 5, constraints=[LATENCY], params={"rate_iops": 1000})
+        assert verdicts(ours.bounds) == [verdict]
 
 
 def test_a_default_that_violates_a_constraint_is_no_alternative(lab: Any) -> None:

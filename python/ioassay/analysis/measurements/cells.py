@@ -4,21 +4,12 @@ A failed or skipped trial has no value here, and a condition where the response 
 writes) has no cell; both are counted, so that every analysis can say what it left out.
 
 A percentile of a latency is that of the merged histograms of a condition's repetitions, wherever all its trials have
-kept theirs, and never a mean of percentiles. The mean of five repetitions' 99th percentiles is the 99th percentile of
-nothing: where one repetition has the slow requests, it may lie far from the latency that 99 % of all requests keep.
-Each repetition enters statistics as one pseudo-value of the jackknife over repetitions, centred on the percentile of
-all: `q + q (n - 1) (m - ln q_i)`, where q_i is the percentile of all repetitions but the i-th and m the mean of their
-logarithms. The mean of the pseudo-values is q itself, and their variation the jackknife's of ln q, from which the
-interval is made (`stats.sample`). One repetition has its own percentile and no interval.
-
-Tukey, "Bias and confidence in not-quite large samples" (Annals of Mathematical Statistics 29, 1958); Shao and Wu, "A
-general theory for jackknife variance estimation" (Annals of Statistics 17, 1989), after whom leaving out whole groups
-of requests is consistent for quantiles. A bootstrap over repetitions is too narrow for few of them: of three it covers
-the true percentile in 7 of 10 experiments where this interval does in 9 (docs/METHOD.md).
+kept theirs, and never a mean of percentiles (`stats.percentiles`). One repetition has its own and no interval.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,10 +20,12 @@ import numpy.typing as npt
 
 from ioassay import metrics
 from ioassay.analysis.measurements import memoized
-from ioassay.factors import CASE, LevelIndex, level_key, level_word
+from ioassay.factors import CASE, LOADS, SERVED, LevelIndex, level_key, level_number, level_word, offers
+from ioassay.metrics import DIRECTIONS, LowerBound
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.result import Floats, Interval, Undefined
+from ioassay.stats.percentiles import percentile_intervals, pseudo_values
+from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -45,6 +38,24 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Key = tuple[tuple[str, str], ...]
 SMALLEST, LARGEST = 1e-100, 1e100
+
+
+@dataclass(frozen=True)
+class OfferedLoad:
+    """The rate that all jobs of a condition offered, in the unit of `metric`, and the condition's own, as `rate`."""
+
+    metric: str
+    offered: float
+    rate: Cell
+
+    @property
+    def served(self) -> float:
+        return self.rate.mean
+
+    @property
+    def saturated(self) -> bool:
+        """Whether fewer requests were served than were offered."""
+        return self.served < SERVED * self.offered
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,14 @@ class Cell:
     order: Ints
     trials: tuple[str, ...]
     histograms: tuple[Histogram, ...] = ()
+    load: OfferedLoad | None = None
+    """Of a latency that counts from the issue of requests, where they were offered at a rate."""
+
+    @property
+    def mean(self) -> float:
+        """The value of the condition; a lower bound of latencies where requests waited to be issued."""
+        mean = mean_of(self.values)
+        return LowerBound(mean) if self.load and self.load.saturated else mean
 
     @property
     def label(self) -> str:
@@ -149,6 +168,9 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
         if all(trial in known for cell in found for trial in cell.trials):
             histograms = [tuple(known[trial] for trial in cell.trials) for cell in found]
             found = [_of_requests(cell, own, percentile.percent) for cell, own in zip(found, histograms, strict=True)]
+    if metrics.counts_from_issue(response) and not records.driver(study).counts_from_arrival:
+        loads = offered_loads(records, study)
+        found = [replace(cell, load=loads.get(point_key(cell.point))) for cell in found]
     present = [cell for cell in found if cell.values.size]
     good = [[row for row in rows if row["status"] == OK] for rows in in_order]
     values = [value for rows in good for row in rows if (value := row.get(response)) is not None]
@@ -165,6 +187,25 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
         implausible=sum(not plausible(value) for value in values),
         exact=not records.is_measured(study),
     )
+
+
+@memoized
+def offered_loads(records: Dataset, study: Study) -> dict[Key, OfferedLoad]:
+    """The load of each condition that offers a rate.
+
+    Of several directions it is the one that is served most: in a mixture the others follow it, whatever they offer.
+    """
+    found: dict[Key, OfferedLoad] = {}
+    named = {*study.params, *study.levels, *(key for case in study.case for key in case)}
+    for name, direction in itertools.product(filter(offers, sorted(named.intersection(LOADS))), DIRECTIONS):
+        metric = f"{direction}.{offers(name)}"
+        for cell in cells(records, study, metric).cells:
+            params, key = study.params_at(cell.point), point_key(cell.point)
+            rate, jobs = (level_number(one, params.get(one, 1)) for one in (name, "numjobs"))
+            is_less = key in found and found[key].metric.endswith(offers(name)) and found[key].served >= cell.mean
+            if name in params and rate and jobs and not is_less:
+                found[key] = OfferedLoad(metric, rate * jobs, cell)
+    return found
 
 
 def by_key(records: Dataset, study: Study, response: str) -> dict[Key, Cell]:
@@ -201,7 +242,8 @@ def pooled(cells: Sequence[Cell], response: str) -> Cell:
     names = ("values", "measured", "repetition", "order")
     values, measured, repetition, order = (np.concatenate([getattr(cell, name) for cell in cells]) for name in names)
     trials = tuple(trial for cell in cells for trial in cell.trials)
-    joined = Cell(cells[0].point, values, measured, repetition, order, trials)
+    load = next((cell.load for cell in cells if cell.load and cell.load.saturated), None)
+    joined = Cell(cells[0].point, values, measured, repetition, order, trials, load=load)
     percentile = metrics.latency_percentile(response)
     if percentile is None or not all(cell.histograms for cell in cells):
         return joined
@@ -302,47 +344,3 @@ def histograms_of_rows(hist: pl.DataFrame, direction: str, kind: str) -> dict[st
         for (trial,), part in kept.partition_by("trial", as_dict=True).items()
     }
     return {trial: histogram for trial, histogram in histograms.items() if histogram.count > 0}
-
-
-def merge_histograms(parts: Sequence[Histogram]) -> Histogram:
-    from ioassay._core import Histogram
-
-    whole = Histogram()
-    for part in parts:
-        whole.merge(part)
-    return whole
-
-
-def pseudo_values(repetitions: Sequence[Histogram], percents: Sequence[float]) -> Floats:
-    """One row a percentile, one column a repetition: the mean of a row is the percentile of all requests."""
-    shares = [percent / 100 for percent in percents]
-    number = len(repetitions)
-    following = [merge_histograms(())]
-    for part in reversed(repetitions):
-        following.append(merge_histograms([following[-1], part]))
-    whole = np.array(following[-1].quantiles(shares))[:, None]
-    if number == 1:
-        return whole
-    left_out, before = [], merge_histograms(())
-    for place, part in enumerate(repetitions):
-        left_out.append(merge_histograms([before, following[number - 1 - place]]).quantiles(shares))
-        before.merge(part)
-    without = np.array(left_out).T
-    if without.min() > 0:  # a percentile of 0 ns has no logarithm
-        without = whole * np.log(without)
-    return np.asarray(whole + (number - 1) * (without.mean(axis=1, keepdims=True) - without), dtype=np.float64)
-
-
-def percentile_intervals(rows: Floats, confidence: float) -> list[Interval | Undefined]:
-    """The interval of each percentile, whose pseudo-values are a row; the percentiles ascend.
-
-    A percentile is not below a smaller one. So no interval begins below one of a smaller percentile, or ends above
-    one of a larger.
-    """
-    found = [mean_interval(row, confidence, (0.0, np.inf)) for row in rows]
-    known = [one for one in found if isinstance(one, Interval)]
-    if len(known) < len(found):
-        return found
-    lows = np.maximum.accumulate([one.low for one in known])
-    highs = np.minimum.accumulate([one.high for one in reversed(known)])[::-1]
-    return [replace(one, low=float(low), high=float(high)) for one, low, high in zip(known, lows, highs, strict=True)]

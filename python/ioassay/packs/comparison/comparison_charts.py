@@ -20,7 +20,6 @@ from ioassay.analysis.measurements.cells import (
     Key,
     by_key,
     label,
-    merge_histograms,
     point_key,
     that_count,
     trial_histograms,
@@ -36,6 +35,7 @@ from ioassay.report.figures import axes, chart, metric_view, selection
 from ioassay.report.figures.chart import channel, concat, layer
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.stats.contrasts import Ratio
+from ioassay.stats.percentiles import merge_histograms
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_ns

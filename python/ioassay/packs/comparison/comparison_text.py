@@ -92,12 +92,12 @@ def lines(comparison: Comparison, groups: Sequence[Sequence[Row]]) -> list[Line]
     several = len({row.study for row in comparison.rows}) > 1
     found = []
     for group in groups:
-        row, form = group[0], metrics.metric(group[0].response).format
+        row = group[0]
         line = Line(
             row=row,
             responses=tuple(one.response for one in group),
             condition=f"{row.study}: {row.label}" if several else row.label,
-            means=(form(row.mean_a), form(row.mean_b)),
+            means=(metrics.format_metric(row.response, row.mean_a), metrics.format_metric(row.response, row.mean_b)),
             change=change(row),
             verdict=row.verdict if row.interval else "not compared",
             mark=MARKS[row.verdict] if row.interval else "",
@@ -112,6 +112,8 @@ def reservation(row: Row) -> str:
     if isinstance(row.ratio, Undefined):
         return row.ratio.reason
     is_open = row.verdict == Verdict.UNDECIDED and row.needed is not None
+    if any(row.bounded):
+        return str(say("comparison.bounded"))
     return str(say("comparison.needs", needed=row.needed)) if is_open else ""
 
 

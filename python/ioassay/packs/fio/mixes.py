@@ -21,7 +21,7 @@ from ioassay.narrative.say import Ratio as Shown
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN, Contrasts, Ratio, equivalence, ratio_interval
-from ioassay.stats.result import Undefined, mean_of
+from ioassay.stats.result import Undefined
 from ioassay.study.model import Study
 
 
@@ -61,7 +61,7 @@ class Mix(CasePart):
                 costs += [say(f"conclude.mix_{code}", cases=cases, margin=MARGIN)] if cases else []
             yield Say("conclude.mix_costs", {**known, "costs": costs}, where)
         means = [
-            say("conclude.mix_mean", mean=Quantity(response, mean_of(cell.values)), case=cell.point[CASE])
+            say("conclude.mix_mean", mean=Quantity(response, cell.mean), case=cell.point[CASE])
             for cell in (self.cell, *self.fixed)
         ]
         yield Say("conclude.mix_means", {**known, "means": means}, where)

@@ -164,6 +164,7 @@ class Replay(Driver):
     name = "replay"
     measures = True
     length_key = "duration"
+    counts_from_arrival = True
     responses = ("total.lat.p99", f"{LATENESS}.p99")
     metrics = (
         *(Metric(f"{LATENESS}.{name}", "ns", "lower", _label(name), units.format_ns) for name in _STATISTICS),

@@ -285,7 +285,9 @@ def _rows_of_load(
     records: Dataset, study: Study, spec: ThroughputSpec, load: str, throughput: str, cells: Sequence[Cell]
 ) -> tuple[list[VegaLite], list[str]]:
     """A row a percentile in the order of the load, in stored units; and the percentiles with too few beyond."""
-    confidence, (direction, _, quantity) = study.analysis.confidence, throughput.partition(".")
+    from ioassay.analysis.measurements.cells import offered_loads, point_key
+
+    confidence, direction = study.analysis.confidence, throughput.partition(".")[0]
     latencies: dict[tuple[str, str], list[VegaLite]] = {}
     short: dict[str, None] = {}
 
@@ -302,7 +304,11 @@ def _rows_of_load(
                 short[percentile] = None
                 continue
             _, found = metric_view.summarise(name, one.cell, "ci", confidence)
-            row: VegaLite = {"percentile": percentile, "latency": format_ns(found["y"]), "y": max(found["y"], 1.0)}
+            row: VegaLite = {
+                "percentile": percentile,
+                "latency": format_metric(name, found["y"]),
+                "y": max(found["y"], 1.0),
+            }
             row |= {f"y_{end}": found[end] for end in ("low", "high") if end in found}
             latencies.setdefault(key(one), []).append(row)
     rows: list[VegaLite] = []
@@ -312,13 +318,8 @@ def _rows_of_load(
         row = {"level": level_label(load, one.level), "load": number, "saturated": False}
         row |= {"x": rate["y"], "throughput": format_metric(throughput, rate["y"]), "n": n}
         row |= {"group": level_label(spec.color, one.group)} if spec.color and one.group is not None else {}
-        # The rate that all jobs together were offered; unknown where jobs differ among trials.
-        jobs = study.params.get("numjobs", 1)
-        if "numjobs" in study.levels:
-            jobs = one.group if spec.color == "numjobs" else spec.where.get("numjobs")
-        if offers(load) == quantity and (factor := level_number("numjobs", jobs)) is not None:
-            offered = factor * number
-            row |= {"offered": format_metric(throughput, offered), "saturated": rate["y"] < SERVED * offered}
+        if (offered := offered_loads(records, study).get(point_key(one.cell.point))) is not None:
+            row |= {"offered": format_metric(offered.metric, offered.offered), "saturated": offered.saturated}
         across = {f"x_{end}": rate[end] for end in ("low", "high") if end in rate}
         for own in latencies.get(key(one), ()):
             rows.append({**row, **across, **own})

@@ -124,7 +124,7 @@ def summarise(metric: str, cell: Cell, error: ErrorBar, confidence: float) -> tu
     from ioassay.stats import sample
     from ioassay.stats.result import Undefined
 
-    mean, found = sample.moments(cell.values).mean, sample.moments(cell.measured)
+    mean, found = cell.mean, sample.moments(cell.measured)
     numbers = {"y": mean, "median": found.median}
     if error == "sd" and found.stddev is not None:
         numbers |= {"low": mean - found.stddev, "high": mean + found.stddev}

@@ -6,15 +6,16 @@ value without an interval is compared as it is, and the sentence says that nothi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ioassay.analysis.measurements.cells import Cell, cells, interval
 from ioassay.errors import StudyError
-from ioassay.metrics import metric
+from ioassay.metrics import LowerBound, metric
 from ioassay.narrative.finding import Finding, Table, bounds
 from ioassay.narrative.say import Quantity, Response, Say, say
-from ioassay.stats.result import Interval, Undefined, mean_of, plain
+from ioassay.stats.result import Interval, Undefined, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Limit, Study
 from ioassay.units import parse_duration_s
@@ -40,6 +41,8 @@ class Judged:
             low, high = self.interval.low, self.interval.high
         if metric(self.response).better == "higher":
             low, high = -high, -low
+        if isinstance(self.mean, LowerBound):
+            high = math.inf
         limit = self.limit if metric(self.response).better != "higher" else -self.limit
         return WITHIN if high <= limit else BEYOND if low > limit else UNDECIDED
 
@@ -85,7 +88,7 @@ def _finding(study: Study, judged: Sequence[Judged]) -> Finding:
 def _judged(records: Dataset, study: Study, response: str, limit: Limit) -> Iterator[Judged]:
     for cell in cells(records, study, response).cells:
         known = interval(response, cell, study.analysis.confidence)
-        yield Judged(response, cell, mean_of(cell.values), known, _number(response, limit, study), limit.of)
+        yield Judged(response, cell, cell.mean, known, _number(response, limit, study), limit.of)
 
 
 def _number(response: str, limit: Limit, study: Study) -> float:

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from ioassay import metrics
-from ioassay.analysis.measurements.cells import cells, merge_histograms, pseudo_values
+from ioassay.analysis.measurements.cells import cells
 from ioassay.factors import HOST, LevelIndex
 from ioassay.records.record import OK, Scalar
+from ioassay.stats.contrasts import best
+from ioassay.stats.percentiles import merge_histograms, pseudo_values
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
@@ -127,7 +129,7 @@ def totals(records: Dataset, study: Study) -> HostTotals | None:
 
 
 def _known(records: Dataset, study: Study, response: str) -> dict[str, Any]:
-    """Trial -> its rate, or the latencies of its requests; empty of what hosts do not have together."""
+    """Trial -> its rate, or the latencies of its requests, and its condition's value; of what hosts have together."""
     percentile = metrics.latency_percentile(response)
     if percentile is None and metrics.metric(response).kind != metrics.RATE:
         return {}
@@ -135,7 +137,7 @@ def _known(records: Dataset, study: Study, response: str) -> dict[str, Any]:
     if percentile and not measured.merged:
         return {}
     return {
-        trial: value
+        trial: (value, cell.mean)
         for cell in measured.cells
         for trial, value in zip(cell.trials, cell.histograms if percentile else cell.measured, strict=True)
     }
@@ -150,8 +152,8 @@ def _point(study: Study, point: Mapping[str, Scalar], instants: Sequence[_Instan
     rates = [name for name in total.values if metrics.latency_percentile(name) is None]
     fairness = {}
     for name in rates:  # of the hosts' means over the repetitions that have all of them
-        means = np.mean([[known[name][trial] for trial in group] for group in together], axis=0)
-        whole, slowest = float(means.sum()), int(means.argmin())
+        means = np.mean([[known[name][trial][0] for trial in group] for group in together], axis=0)
+        whole, slowest = float(means.sum()), best(means, lower=True)
         if whole > 0:
             index = whole**2 / (means.size * float(np.sum(means**2)))
             fairness[name] = Fairness(index, study.hosts[slowest], float(means[slowest]) / whole)
@@ -176,14 +178,16 @@ def _means(host: str, groups: Sequence[Sequence[str]], known: _Known, confidence
     found = {}
     for response, values in known.items():
         if groups and all(trial in values for group in groups for trial in group):
-            own = [[values[trial] for trial in group] for group in groups]
+            own = [[values[trial][0] for trial in group] for group in groups]
             if percentile := metrics.latency_percentile(response):
                 merged = [merge_histograms(group) for group in own]
                 each = pseudo_values(merged, [percentile.percent]).ravel()
             else:
                 each = np.array([sum(group) for group in own])
             bounds = metrics.metric(response).bounds
-            found[response] = Estimate(mean_of(each), mean_interval(each, confidence, bounds))
+            is_bound = any(isinstance(values[trial][1], metrics.LowerBound) for group in groups for trial in group)
+            mean = metrics.LowerBound(mean_of(each)) if is_bound else mean_of(each)
+            found[response] = Estimate(mean, mean_interval(each, confidence, bounds))
     return HostMeans(host, len(groups), found)
 
 

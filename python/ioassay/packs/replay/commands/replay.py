@@ -128,13 +128,12 @@ _COLUMNS = {
 def _table(run: Run) -> list[str]:
     """A row a condition, of means over repetitions."""
     from ioassay.analysis.measurements.cells import cells
-    from ioassay.stats.result import mean_of
 
     study = run.records.studies[0]
     found: dict[str, dict[str, str]] = {}
     for column, metric in _COLUMNS.items():
         for cell in cells(run.records, study, metric).cells:
-            found.setdefault(cell.label, {})[column] = metrics.format_metric(metric, mean_of(cell.values))
+            found.setdefault(cell.label, {})[column] = metrics.format_metric(metric, cell.mean)
     columns = [column for column in _COLUMNS if any(column in row for row in found.values())]
     rows = [
         [*([label] if len(found) > 1 else []), *(row.get(column, "") for column in columns)]

@@ -12,7 +12,7 @@ from ioassay.analysis.measurements.cells import cells
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.say import Quantity, say, templates
 from ioassay.packs.replay.driver import LATE_SHARE, LATENESS
-from ioassay.stats.result import mean_of, plain
+from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -39,7 +39,7 @@ class Lateness:
 def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding of a study that replays traces at their times; none elsewhere."""
     means = {
-        metric: {cell.label: mean_of(cell.values) for cell in cells(records, study, metric).cells}
+        metric: {cell.label: cell.mean for cell in cells(records, study, metric).cells}
         for metric in (_P99, _MAX, _LATE, _RESPONSE)
     }
     labels = [label for label in means[_P99] if all(label in of for of in means.values())]

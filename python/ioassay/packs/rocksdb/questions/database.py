@@ -19,7 +19,7 @@ from ioassay.analysis.one_factor import AverageChange, average_change
 from ioassay.narrative import effect_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table
 from ioassay.narrative.say import Quantity, Range, Say, say, templates
-from ioassay.stats.result import Interval, Undefined, mean_of, plain
+from ioassay.stats.result import Interval, Undefined, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -169,7 +169,7 @@ def _means(records: Dataset, study: Study, metrics: Sequence[str]) -> dict[str, 
     for metric in metrics:
         for cell in cells(records, study, metric).cells:
             varied = {name: level for name, level in cell.point.items() if len(study.levels[name]) > 1}
-            found.setdefault(label(varied), {})[metric] = mean_of(cell.values)
+            found.setdefault(label(varied), {})[metric] = cell.mean
     return found
 
 

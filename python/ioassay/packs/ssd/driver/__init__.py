@@ -36,6 +36,7 @@ class Simulate(Driver):
     name = "simulate"
     measures = False
     deterministic = True
+    counts_from_arrival = True
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError names the parameter that is wrong; a warning for a trace that is not here and may be absent."""

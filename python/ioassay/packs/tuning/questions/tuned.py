@@ -294,7 +294,8 @@ class _Search:
             return None
         interval = mean_interval(values, self.confidence, metrics.metric(metric).bounds)
         known = interval if isinstance(interval, Interval) else None
-        return Side(point, mean_of(values), int(values.size), known, cell is not None)
+        mean = mean_of(values) if cell is None else cell.mean
+        return Side(point, mean, int(values.size), known, cell is not None)
 
     def bounds(self, point: _Point | None) -> list[Bound]:
         found = []
@@ -304,6 +305,7 @@ class _Search:
             kept = constraint.holds(side.mean)
             ends = (side.interval.low, side.interval.high) if side.interval is not None else ()
             surely = bool(ends) and all(constraint.holds(end) == kept for end in ends)
+            surely = surely and not (kept and isinstance(side.mean, metrics.LowerBound))
             verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
             found.append(Bound(constraint.metric, constraint.text, side.mean, side.interval, verdict, surely))
         return found
