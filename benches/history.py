@@ -20,8 +20,10 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,19 @@ import numpy as np
 from scipy import stats
 
 from ioassay.stats.result import Floats
+from ioassay.study.model import Study
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from lab import Lab
+
+LAB = Lab()
 
 RUNS, REPETITIONS = 200, 5
 NEAR = 10
 """Runs: a point farther from the step is another one."""
 STEP = 0.97
+MARGIN = 0.01
+"""What counts as the same: less than STEP."""
 Random = np.random.Generator
 Search = Callable[[Floats], Sequence[int]]
 """Values of runs -> the first run after each change."""
@@ -66,8 +76,10 @@ OTHERS = [
 
 def drawn(noise: Noise, number: int, random: Random) -> Floats:
     """Values of runs around 1, the noise stationary from the first one on."""
-    shocks = random.standard_t(noise.tails, number) / math.sqrt(noise.tails / (noise.tails - 2)) if noise.tails else (
-        random.standard_normal(number)
+    shocks = (
+        random.standard_t(noise.tails, number) / math.sqrt(noise.tails / (noise.tails - 2))
+        if noise.tails
+        else (random.standard_normal(number))
     )
     shocks[1:] *= math.sqrt(1 - noise.follows**2)
     for place in range(1, number):
@@ -93,7 +105,9 @@ def _pelt() -> Search:
         logs = np.log(values)
         scatter = float(np.median(np.abs(np.diff(logs)))) / (stats.norm.ppf(0.75) * math.sqrt(2))
         penalty = max(2 * math.log(logs.size) * scatter**2, 1e-9)
-        return [int(one) for one in ruptures.KernelCPD("linear", min_size=2).fit(logs[:, None]).predict(pen=penalty)[:-1]]
+        return [
+            int(one) for one in ruptures.KernelCPD("linear", min_size=2).fit(logs[:, None]).predict(pen=penalty)[:-1]
+        ]
 
     return search
 
@@ -166,15 +180,112 @@ def steps(series: int, seed: int) -> Iterator[str]:
         yield _cells(f"  {NEAR} runs after it", early)
 
 
+TURNS: dict[str, tuple[Noise, float]] = {
+    "each start for itself": (Noise(0.0, 0.03), 0.0),
+    "starts follow, AR 0.7": (Noise(0.7, 0.03), 0.0),
+    "starts follow, AR 0.9": (Noise(0.9, 0.03), 0.0),
+    "a drift of 6 %, starts 0.5 %": (Noise(0.0, 0.005), 0.06),
+}
+"""Noise of single starts, and the drift over a session."""
+
+
+def turns(series: int, seed: int) -> Iterator[str]:
+    yield f"compare of two runs in turns A B B A, margin {MARGIN:.0%}: exit 1, of {series} sessions (95 %); then the most"
+    yield "that is possible: two-sided z of generalised least squares with the true covariance"
+    yield _cells("", [f"n = {n}, {STEP - 1:+.0%}" if step != 1 else f"n = {n}, no change" for step, n in _DESIGNS])
+    for number, (name, (noise, drift)) in enumerate(TURNS.items()):
+        for conditions in (1, 6):
+            found = []
+            for step, n in _DESIGNS:
+                random = np.random.default_rng([seed, 3, number, conditions, n])
+                exits = sum(_session(noise, drift, n, step, conditions, random) for _ in range(series))
+                most = _most_power(noise, drift, n, step, conditions)
+                found.append(f"{share(exits, series)}{f', most {most:.0%}' if step != 1 else ''}")
+            yield _cells(f"{name}, {conditions} condition{'s' * (conditions > 1)}", found)
+
+
+_DESIGNS = [(1.0, 5), (STEP, 5), (STEP, 10)]
+
+
+def _order(n: int) -> list[str]:
+    return [letter for pair in range(n) for letter in ("AB", "BA")[pair % 2]]
+
+
+def _session(noise: Noise, drift: float, n: int, step: float, conditions: int, random: Random) -> bool:
+    """Whether `compare` fails a job; B differs in the first of the conditions, each of which has noise of its own."""
+    from ioassay.packs.comparison.run_comparison import compare
+
+    order = _order(n)
+    effects = [
+        np.array([step if letter == "B" and not place else 1.0 for letter in order]) for place in range(conditions)
+    ]
+    table = [drawn(noise, 2 * n, random) * (1 + drift * np.linspace(0, 1, 2 * n)) * one for one in effects]
+    runs = {}
+    for letter in "AB":
+        places = [place for place, one in enumerate(order) if one == letter]
+        own = [values[places] for values in table]
+        rows = LAB.run(_study(conditions), partial(_measured, own), n)
+        for row in rows.trials:
+            row["started_unix_s"] = 1.7e9 + 100 * places[row["repetition"]] + row["iodepth"]
+        runs[letter] = LAB.records(rows)
+    return compare(runs["A"], runs["B"], margin=MARGIN).regression
+
+
+def _measured(table: Sequence[Floats], point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+    return {"read.bw": float(table[int(point["iodepth"]) - 1][repetition])}
+
+
+@cache
+def _study(conditions: int) -> Study:
+    return LAB.study("turns", factors={"iodepth": [*range(1, conditions + 1)]}, responses=["read.bw"])
+
+
+def _most_power(noise: Noise, drift: float, n: int, step: float, conditions: int) -> float:
+    places = np.arange(2 * n)
+    covariance = noise.run**2 * noise.follows ** np.abs(places[:, None] - places).astype(float)
+    columns = [np.ones(2 * n), np.array([letter == "B" for letter in _order(n)], dtype=float)]
+    design = np.stack([*columns, places - places.mean()] if drift else columns, axis=1)
+    information = design.T @ np.linalg.solve(covariance, design)
+    z = abs(math.log(step)) / math.sqrt(np.linalg.inv(information)[1, 1])
+    return float(stats.norm.sf(stats.norm.isf(0.025 / conditions) - z))
+
+
 def made(_: int, seed: int) -> Iterator[str]:
-    raise NotImplementedError
+    """A change is found by points of its series within NEAR days."""
+    from ioassay.packs.history import history_store, trend
+    from made_history import STUDY, made_history
+
+    with tempfile.TemporaryDirectory() as folder:
+        changes = made_history(Path(folder), seed)
+        series = trend.of_study(history_store.open(folder), STUDY).series
+    points = [(one, step) for one in series for step in one.steps]
+    yield f"a made history: {len(changes)} changes, {len(series)} series, {len(points)} change points"
+    for change in changes:
+        affected = [one for one in series if one.host == change.host and one.condition in change.conditions]
+        found = [
+            step
+            for one, step in points
+            if one in affected and abs(step.run.begun - change.begun) <= timedelta(days=NEAR)
+        ]
+        points = [(one, step) for one, step in points if step not in found]
+        named = sum(change.fact in [fact.name for fact in step.facts] for step in found)
+        sizes = [
+            f"{step.point.size:.3f} ({step.point.change.low:.3f} to {step.point.change.high:.3f})" for step in found
+        ]
+        yield f"  {change.host}, {', '.join(change.conditions)}, ×{change.ratio}: in {len(found)} of {len(affected)} series"
+        yield f"    {change.fact} is named in {named}; {', '.join(sizes)}"
+    others = [f"{one.host}, {one.condition}, {one.response}, {step.run.begun:%Y-%m-%d}" for one, step in points]
+    others += [
+        f"{one.host}, {one.condition}, {one.response}, drift" for one in series if getattr(one.changes, "drift", 0)
+    ]
+    yield f"  where nothing changed: {'; '.join(others) or 'none'}"
 
 
 def _cells(first: str, others: Sequence[str] | dict[str, Any]) -> str:
     return f"{first:34}" + "".join(f"{one:>34}" for one in others)
 
 
-SECTIONS = {"points": points, "steps": steps, "made": made}
+SECTIONS = {"points": points, "steps": steps, "turns": turns, "made": made}
 
 
 def main() -> None:
