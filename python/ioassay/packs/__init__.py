@@ -14,6 +14,7 @@ PACKS = (
     "hosts",
     "iozone",
     "live",
+    "qualify",
     "replay",
     "rocksdb",
     "ssd",
