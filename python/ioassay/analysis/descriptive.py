@@ -37,8 +37,8 @@ from ioassay.metrics import DIRECTIONS, PERCENTILES
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import ConditionMeans, Scale, fit
 from ioassay.stats.contrasts import repetitions_for
-from ioassay.stats.result import Floats, Interval, Undefined, mean_of
-from ioassay.stats.sample import Moments, mean_interval, moments, outliers
+from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of
+from ioassay.stats.sample import ROUNDS, Moments, SteadyState, mean_interval, moments, outliers, steady_state
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -215,6 +215,15 @@ def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.
     if isinstance(found, Undefined) or mean == 0:
         return float("inf")
     return (found.high - found.low) / 2 / abs(mean)
+
+
+def end_steady(variables: Sequence[Mapping[int, float]]) -> bool:
+    """Whether all variables, each a value a round, end in steady state over the same five rounds, one after another."""
+    ends = [sorted(rounds)[-ROUNDS:] for rounds in variables]
+    if any(end != ends[0] or len(end) < ROUNDS or end[-1] - end[0] >= ROUNDS for end in ends):
+        return False
+    found = [steady_state(as_floats([one[round_] for round_ in ends[0]])) for one in variables]
+    return all(isinstance(state, SteadyState) and state.attained for state in found)
 
 
 def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tuple[Latencies, ...]:

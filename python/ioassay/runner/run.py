@@ -525,8 +525,7 @@ class Patience:
 
     def _ended(self, until: Until, before: int) -> bool:
         """Whether the rounds before this one have written enough, or end in steady state at all points that have to."""
-        from ioassay.stats.result import as_floats
-        from ioassay.stats.sample import ROUNDS, SteadyState, steady_state
+        from ioassay.analysis.descriptive import end_steady
 
         written = sum(number for round_, number in self.written.items() if round_ < before)
         if until.written is not None and written >= until.written:
@@ -534,9 +533,4 @@ class Patience:
         tracked = [rounds for point, rounds in self.known.items() if until.tracks(json.loads(point))]
         if len(tracked) < (1 if isinstance(until.steady, bool) else len(until.steady)):
             return False
-        for rounds in tracked:
-            last = [round_ for round_ in sorted(rounds) if round_ < before][-ROUNDS:]
-            state = steady_state(as_floats([rounds[round_][0] for round_ in last])) if last else None
-            if not (isinstance(state, SteadyState) and state.attained) or last[-1] - last[0] >= ROUNDS:
-                return False
-        return True
+        return end_steady([{one: rounds[one][0] for one in rounds if one < before} for rounds in tracked])

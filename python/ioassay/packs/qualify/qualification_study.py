@@ -17,15 +17,13 @@ from ioassay.api.study import FULL, Study
 from ioassay.errors import UsageError
 from ioassay.factors import level_number
 from ioassay.host import block_devices
+from ioassay.packs.qualify.questions.qualification import CAPACITIES, NAME
 from ioassay.records.record import Warning_
 from ioassay.runner.progress import Progress
 from ioassay.study import catalog
 from ioassay.targets import purge as purges
 
-NAME = "qualify"
 AUTO = "auto"
-_WRITTEN = 4
-"""Capacities that the test of write saturation writes (SNIA PTS 2.0, section 10)."""
 
 
 class Qualification(Study):
@@ -54,7 +52,7 @@ class Qualification(Study):
             made = catalog.scaled(study, scale)
             made["target"] = {**table, "prepare": study["target"]["prepare"]}
             if "written" in made["until"]:
-                made["until"] = {**made["until"], "written": _WRITTEN * bytes_}
+                made["until"] = {**made["until"], "written": CAPACITIES * bytes_}
             if "bs" in (factors := made.get("factors", {})):
                 taken = [level for level in factors["bs"] if (level_number("bs", level) or 0) >= least]
                 if lost := [str(level) for level in factors["bs"] if level not in taken]:

@@ -44,7 +44,7 @@ def draw_convergence(records: Dataset, study: Study, spec: ConvergenceSpec) -> A
         selection.require_factor(study, spec.color)
     values = {id(point): point.values(spec.y) for point in points}
     axis = axes.metric_axis(spec.y, [value for own in values.values() for value in own.values()], spec.log_y)
-    places, title = _places(found, study, spec)
+    places, title = _places(records, found, spec)
     rows = list[VegaLite]()
     for point in points:
         group = {} if spec.color is None else {"group": level_label(spec.color, point.levels[spec.color])}
@@ -132,11 +132,11 @@ def _found(records: Dataset, study: Study, spec: Any) -> tuple[Rounds, list[Poin
     return found, points
 
 
-def _places(found: Rounds, study: Study, spec: ConvergenceSpec) -> tuple[list[float], str]:
+def _places(records: Dataset, found: Rounds, spec: ConvergenceSpec) -> tuple[list[float], str]:
     """Where each round stands on x, and the title of that."""
     if spec.x == "round":
         return [float(number + 1) for number in found], "Round"
-    capacity = capacity_bytes(study)
+    capacity = capacity_bytes(records, found.study)
     if capacity:
         return [number / capacity for number in found.written], f"Written, in capacities of {format_size(capacity)}"
     return [number / 2**30 for number in found.written], "Written (GiB)"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ioassay import metrics, units
 from ioassay.analysis.measurements.cells import missing
-from ioassay.factors import level_key, level_text
+from ioassay.factors import is_size, level_key, level_number, level_text
 from ioassay.narrative.finding import Column, Finding, Table, missing_conditions
 from ioassay.narrative.say import Quantity, Say, say, sentence
 from ioassay.packs.qualify.rounds import Point, Rounds, rounds
@@ -25,18 +25,18 @@ from ioassay.study.model import Study
 
 HEADING = "Where does the drive settle?"
 NAME = "qualify"
+CAPACITIES = 4
+"""What the test of write saturation writes, in capacities of the drive (SNIA PTS 2.0, section 10)."""
 _MOST_ROWS = 25
 """Rounds of write saturation that the table has; the figure has all."""
 _PASSES = {"none": 0, "fill": 1}
 
 
 class Departure(NamedTuple):
-    """What a run does otherwise than the specification."""
+    """What the tests of a run do otherwise than the specification."""
 
-    test: str
+    tests: tuple[str, ...]
     what: Say
-    found: str
-    expected: str
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
@@ -53,14 +53,14 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
         Finding(
             title=study.title,
             response=study.until.metric if study.until else "",
-            statements=[*_settled(found), *departed],
+            statements=[*_settled(records, found), *departed],
             omissions=[*missing_conditions(missing(records, study)), *departed],
             statistics={
                 "rounds": found.last + 1,
                 "attained": found.attained,
                 "written_bytes": found.written[-1],
                 "states": plain(states),
-                "departures": [[one.test, str(one.what), one.found, one.expected] for one in departures],
+                "departures": [{"tests": one.tests, "departure": str(one.what)} for one in departures],
             },
             tables=tables,
             caveats=[say("qualification.rule", rounds=ROUNDS, range=MAX_RANGE, slope=MAX_SLOPE)],
@@ -73,7 +73,7 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
 # Sentences
 
 
-def _settled(found: Rounds) -> Iterator[Say]:
+def _settled(records: Dataset, found: Rounds) -> Iterator[Say]:
     """What each tracked variable settles at, and where it is not steady; of a purged drive the first round, too."""
     study, last = found.study, found.last
     assert study.until is not None
@@ -96,7 +96,7 @@ def _settled(found: Rounds) -> Iterator[Say]:
             yield say("qualification.settles", **known)
     if fresh:
         written = found.written[-1]
-        capacity = capacity_bytes(study)
+        capacity = capacity_bytes(records, study)
         times = say("qualification.times", times=written / capacity) if capacity else ""
         yield say("qualification.written", size=units.format_size(written), rounds=last + 1, times=times)
 
@@ -107,7 +107,7 @@ def load_text(study: Study, point: Point) -> str:
     way = "random" if str(params.get("rw", "")).startswith("rand") else "sequential"
     reads = read_share(params)
     code = {100: "reads", 0: "writes"}.get(reads, "mixed")
-    return sentence(f"qualification.{code}", way=way, size=level_text("bs", params.get("bs", "4KiB")), reads=reads)
+    return sentence(f"qualification.{code}", way=way, size=_head("bs", params.get("bs", "4KiB")), reads=reads)
 
 
 def read_share(params: Mapping[str, Any]) -> int:
@@ -158,7 +158,7 @@ def _results(found: Rounds) -> Iterator[Table]:
 
 
 def _level(factor: str, row: Mapping[str, Scalar]) -> str:
-    return level_text(factor, row[factor])
+    return _head(factor, row[factor])
 
 
 def _at(point: Point, metric: str, number: int, /) -> float | None:
@@ -166,8 +166,10 @@ def _at(point: Point, metric: str, number: int, /) -> float | None:
 
 
 def _head(factor: str, level: Scalar) -> str:
-    """The column of a mix as the specification writes it: reads/writes in percent."""
-    return f"{level}/{100 - int(level)}" if factor == "rwmixread" else level_text(factor, level)
+    """A level as the specification writes it: a mix as reads/writes in percent."""
+    if factor == "rwmixread":
+        return f"{level}/{100 - int(level)}"
+    return units.format_size(level_number(factor, level) or 0) if is_size(factor) else level_text(factor, level)
 
 
 def _cell(found: Rounds, metric: str, across: str, level: Scalar) -> Any:
@@ -218,58 +220,75 @@ def _steadiness(found: Rounds) -> Table:
 
 
 def _report(records: Dataset, departures: Sequence[Departure]) -> Iterator[Table]:
-    rows = [(part, name, value) for part, name, value in _named(records) if value not in (None, "", [])]
-    columns = (("part", lambda row: row[0]), ("item", lambda row: row[1]), ("value", lambda row: row[2]))
-    yield Table.of(rows, *columns, observed=True)
+    """Device under test, test environment, test parameters, preparation; then the departures."""
+    unstated = sentence("qualification.unstated")
+    yield Table.of(
+        [*_device(records), *_environment(records), *_parameters(records)],
+        ("part", lambda row: row[0]),
+        ("item", lambda row: row[1]),
+        ("value", lambda row: row[2] or unstated),
+        observed=True,
+    )
     if departures:
         yield Table.of(
             departures,
-            ("test", lambda row: row.test),
-            ("departure", lambda row: str(row.what)),
-            ("found", lambda row: row.found),
-            ("specification", lambda row: row.expected),
+            ("not conforming", lambda row: str(row.what)),
+            ("tests", lambda row: "all" if len(row.tests) == len(records.studies) else ", ".join(row.tests)),
             observed=True,
         )
 
 
 def device_of(records: Dataset) -> Mapping[str, Any]:
-    """The facts of the device under the target; none where the machine names none."""
-    devices = section(records.host, "disk").get("devices") or [{}]
-    return devices[-1] if isinstance(devices[-1], Mapping) else {}
+    """The facts of the disk that is loaded; none where the machine names none."""
+    devices = [one for one in section(records.host, "disk").get("devices") or () if isinstance(one, Mapping)]
+    return next((one for one in devices if one.get("queue")), devices[0] if devices else {})
 
 
-def _named(records: Dataset) -> Iterator[tuple[str, str, Any]]:
-    """Device under test, test environment, test parameters, preparation: part, item, value."""
-    host, device, first = records.host, device_of(records), records.studies[0]
+def _device(records: Dataset) -> Iterator[tuple[str, str, object]]:
+    device, part = device_of(records), "device under test"
     queue, link = section(device, "queue"), section(device, "link")
-    target, memory = first.target.model_dump(), section(host, "memory").get("total_bytes")
-    identity = device.get("identity")
-    size = device.get("size_bytes")
-    yield "device under test", "vendor", device.get("vendor")
-    yield "device under test", "model", device.get("model") or device.get("kind")
-    yield "device under test", "serial number (hashed)", f"#{str(identity)[:8]}" if identity else None
-    yield "device under test", "firmware", device.get("firmware")
-    yield "device under test", "capacity", units.format_size(size) if size else None
-    yield "device under test", "interface", ", ".join(f"{key} {value}" for key, value in link.items())
-    yield "device under test", "block size", queue.get("logical_block_size")
-    yield "device under test", "write cache", queue.get("write_cache")
-    yield "device under test", "target", target.get("kind")
-    yield "test environment", "CPU", f"{section(host, 'cpu').get('model')}, {section(host, 'cpu').get('cpus')} CPUs"
-    yield "test environment", "memory", units.format_size(memory) if memory else None
-    yield "test environment", "virtual machine", section(host, "virtualisation").get("vm")
-    yield "test environment", "operating system", section(host, "distribution").get("name")
-    yield "test environment", "kernel", section(host, "kernel").get("release")
-    yield "test environment", "test software", ", ".join(str(one) for one in section(host, "tools").values())
-    yield "test parameters", "data", sentence("qualification.random_data")
-    yield "test parameters", "range", units.format_size(target["size"]) if target.get("size") else "all"
+    size, identity = device.get("size_bytes"), device.get("identity")
+    yield part, "vendor", device.get("vendor")
+    yield part, "model", device.get("model")
+    yield part, "serial number (hashed)", identity and f"#{str(identity)[:8]}"
+    yield part, "firmware", device.get("firmware")
+    yield part, "capacity", units.format_size(size) if size else None
+    yield part, "interface", ", ".join(f"{key} {value}" for key, value in link.items())
+    yield part, "kind", f"{device.get('kind', '')}, loaded as a {records.studies[0].target.kind}"
+    yield part, "logical block", units.format_size(queue.get("logical_block_size") or 0)
+    yield part, "write cache", queue.get("write_cache")
+
+
+def _environment(records: Dataset) -> Iterator[tuple[str, str, object]]:
+    host, part = records.host, "test environment"
+    cpu, memory = section(host, "cpu"), section(host, "memory").get("total_bytes")
+    yield part, "virtual machine", section(host, "virtualisation").get("vm") or "none"
+    yield part, "CPU", f"{cpu.get('model', '')}, {cpu.get('cpus', '?')} CPUs"
+    yield part, "memory", units.format_size(memory) if memory else None
+    yield part, "operating system", section(host, "distribution").get("name")
+    yield part, "kernel", section(host, "kernel").get("release")
+    yield part, "test software", ", ".join(map(str, section(host, "tools").values()))
+
+
+def _parameters(records: Dataset) -> Iterator[tuple[str, str, object]]:
+    part = "test parameters"
+    yield part, "data", sentence("qualification.random_data")
+    yield part, "address range", units.format_size(capacity_bytes(records, records.studies[0]))
     for study in records.studies:
         if rounds(records, study) is not None:
             params, passes = study.params, _passes(study)
             outstanding = {"jobs": params.get("numjobs", 1), "depth": params.get("iodepth", 1)}
-            said = say("qualification.parameters", **outstanding, length=str(params.get("runtime")))
-            yield "test parameters", study.title, str(said)
-            purge = study.target.model_dump().get("purge") or "none"
-            yield "preparation", study.title, sentence("qualification.prepared", purge=purge, passes=passes)
+            yield (
+                part,
+                study.title,
+                sentence("qualification.parameters", **outstanding, length=str(params.get("runtime"))),
+            )
+            code = "qualification.prepared" if passes else "qualification.unprepared"
+            yield "preparation", study.title, sentence(code, purge=_purge(study), passes=passes)
+
+
+def _purge(study: Study) -> str:
+    return str(study.target.model_dump().get("purge") or "none")
 
 
 def _passes(study: Study) -> int:
@@ -277,51 +296,52 @@ def _passes(study: Study) -> int:
     return wanted if isinstance(wanted, int) else _PASSES.get(str(wanted), 0)
 
 
-def capacity_bytes(study: Study) -> int:
-    """The size of what is loaded, 0 where the study does not say it."""
+def capacity_bytes(records: Dataset, study: Study) -> int:
+    """The size of what is loaded, 0 where it is not known."""
     size = study.target.model_dump().get("size")
-    return units.parse_size(size) if size else 0
+    return units.parse_size(size) if size else int(device_of(records).get("size_bytes") or 0)
 
 
 def departures_of(records: Dataset) -> list[Departure]:
-    """What the studies of a run do otherwise than those of the specification."""
+    """What the studies of a run do otherwise than those of the specification; what several do alike is one."""
     specified = {study.name: study for study in catalog.load(NAME).studies}
-    found = []
-    for study in records.studies:
-        known = rounds(records, study)
-        if study.name in specified and known is not None:
-            found += [*_departures(study, specified[study.name], known)]
-    for missed in specified.keys() - {study.name for study in records.studies if rounds(records, study) is not None}:
-        found.append(Departure(specified[missed].title, say("qualification.not_measured"), "", ""))
-    kinds = {study.target.kind for study in records.studies}
-    if kinds != {"device"}:
-        found.insert(0, Departure("all", say("qualification.no_device"), ", ".join(sorted(kinds)), "device"))
-    cache = section(device_of(records), "queue").get("write_cache")
+    own = {study.name: known for study in records.studies if (known := rounds(records, study)) is not None}
+    found: dict[str, Departure] = {}
+    for name in [*specified, *(name for name in own if name not in specified)]:
+        for what in _departures(records, own.get(name), specified.get(name)):
+            tests = found[str(what)].tests if str(what) in found else ()
+            found[str(what)] = Departure((*tests, (specified.get(name) or own[name].study).title), what)
+    return [*found.values()]
+
+
+def _departures(records: Dataset, known: Rounds | None, wanted: Study | None) -> Iterator[Say]:
+    """Those of one test."""
+    if known is None or wanted is None:
+        yield say(f"qualification.{'not_measured' if known is None else 'of_own'}")
+        return
+    study, until, last = known.study, known.study.until, known.last
+    device, kind, capacity = device_of(records), known.study.target.kind, capacity_bytes(records, known.study)
+    size, cache = int(device.get("size_bytes") or 0), str(section(device, "queue").get("write_cache") or "")
+    assert until is not None and wanted.until is not None
+    if kind != "device":
+        yield say("qualification.no_device", found=kind)
+    elif capacity < size:
+        yield say("qualification.part", found=units.format_size(capacity), wanted=units.format_size(size))
     if cache == "write back":
-        found.insert(0, Departure("all", say("qualification.write_cache"), cache, "disabled"))
-    return found
-
-
-def _departures(study: Study, wanted: Study, known: Rounds) -> Iterator[Departure]:
-    def departure(code: str, found: object, expected: object) -> Departure:
-        return Departure(study.title, say(f"qualification.{code}"), str(found), str(expected))
-
-    lengths = [str(one.params.get("runtime")) for one in (study, wanted)]
-    if units.parse_duration_s(lengths[0]) != units.parse_duration_s(lengths[1]):
-        yield departure("round_length", *lengths)
+        yield say("qualification.write_cache")
+    if _purge(study) in ("none", "discard"):
+        yield say(f"qualification.{'not_purged' if _purge(study) == 'none' else 'discarded'}")
+    if _passes(study) != _passes(wanted):
+        yield say("qualification.preconditioned", found=_passes(study), wanted=_passes(wanted))
+    lengths = [units.parse_duration_s(str(one.params.get("runtime"))) for one in (study, wanted)]
+    if lengths[0] != lengths[1]:
+        yield say("qualification.round_length", found=lengths[0], wanted=lengths[1])
     for name, levels in wanted.levels.items():
-        own = {level_key(name, level) for level in study.levels.get(name, ())}
-        if lacking := [level_text(name, level) for level in levels if level_key(name, level) not in own]:
-            yield departure(f"without_{name}", f"without {', '.join(lacking)}", f"{len(levels)} levels")
-    purge = study.target.model_dump().get("purge") or "none"
-    if purge in ("none", "discard"):
-        yield departure("not_purged" if purge == "none" else "discarded", purge, "format or sanitize")
-    if (passes := _passes(study)) != _passes(wanted):
-        yield departure("preconditioned", passes, _passes(wanted))
-    assert study.until is not None and wanted.until is not None
-    if study.until.steady and not known.attained:
-        yield departure("not_steady", f"{known.last + 1} rounds", f"up to {wanted.until.max} rounds")
-    if (least := study.until.written) is not None:
-        capacity = capacity_bytes(study)
-        if known.written[-1] < min(least, 4 * capacity if capacity else least) and known.last + 1 < wanted.until.max:
-            yield departure("not_saturated", units.format_size(known.written[-1]), units.format_size(4 * capacity))
+        has = {level_key(name, level) for level in study.levels.get(name, ())}
+        if lacking := [_head(name, level) for level in levels if level_key(name, level) not in has]:
+            yield say(f"qualification.without_{name}", levels=lacking)
+    if until.steady and not known.attained:
+        yield say("qualification.not_steady", rounds=last + 1)
+    if until.written is not None and known.written[-1] < CAPACITIES * capacity and last + 1 < wanted.until.max:
+        wanted_bytes = units.format_size(CAPACITIES * capacity)
+        yield say("qualification.not_saturated", found=units.format_size(known.written[-1]), wanted=wanted_bytes)
