@@ -230,7 +230,7 @@ def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tup
     """Every condition that has histograms of this direction and kind, in the study's order."""
     known, design = trial_histograms(records, study, direction, kind), study.design
     grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
-    for row in that_count(records.trials_of(study)).iter_rows(named=True):
+    for row in that_count(records, study).iter_rows(named=True):
         if row["status"] == OK and row["trial"] in known:
             grouped.setdefault(design.key(row), (design.point(row), []))[1].append(known[row["trial"]])
     found, confidence = [], study.analysis.confidence

@@ -6,6 +6,7 @@ departure, and each is listed. The first study has the tables that hold for all:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ CAPACITIES = 4
 """What the test of write saturation writes, in capacities of the drive (SNIA PTS 2.0, section 10)."""
 _MOST_ROWS = 25
 """Rounds of write saturation that the table has; the figure has all."""
+_OF_DIRECTION = re.compile(r"^(read|write)\.lat\.")
 _PASSES = {"none": 0, "fill": 1}
 
 
@@ -121,7 +123,9 @@ def read_share(params: Mapping[str, Any]) -> int:
 
 def _results(found: Rounds) -> Iterator[Table]:
     """What the specification asks for of a test, averaged over the window; of one point, every round."""
-    study, responses = found.study, found.study.analysis.responses
+    # Of a mix the latency is that of all requests.
+    study = found.study
+    responses = [*dict.fromkeys(_OF_DIRECTION.sub("total.lat.", one) for one in study.analysis.responses)]
     factors = list(study.levels)
     if len(factors) == 2:  # the mixes in columns, the sizes in rows
         across, down = factors
