@@ -295,6 +295,41 @@ def test_repetition_of_a_percentile_waits_for_the_interval_of_all_requests(tmp_p
     assert not mixed.enough(trials[3])
 
 
+def rounds_needed(until: Until, rounds: list[dict[str, float | None]]) -> int:
+    """After how many rounds of the points `a` and `b` no more is run; None is a trial that failed."""
+    patience, made = Patience(until), suite(repetitions=30, factors={"x": ["a", "b"]}, order="listed")
+    trials = list(plan.trials(made))
+    for number, values in enumerate(rounds):
+        own = trials[2 * number : 2 * number + 2]
+        if all(map(patience.enough, own)):
+            return number
+        for trial in own:
+            value = values[str(trial.point["x"])]
+            metrics = {} if value is None else {"write.iops": value, "write.bytes": 100.0}
+            patience.note(Record(trial=asdict(trial), status=FAILED if value is None else OK, metrics=metrics), Path())
+    return len(rounds)
+
+
+def test_rounds_end_when_the_tracked_points_are_steady_and_stay_ended() -> None:
+    until = Until(metric="write.iops", steady=[{"x": "b"}], min=3, max=30)
+    cliff = [{"a": 1e3 * number, "b": level} for number, level in enumerate([9e4, 4e4, *[1e4] * 12])]
+    assert rounds_needed(until, cliff) == 7  # five rounds after the cliff, whatever the other point does
+    assert rounds_needed(Until(metric="write.iops", steady=True, max=30), cliff) == len(cliff)
+    broken = [*cliff[:5], {"a": 0.0, "b": None}, *cliff[5:]]
+    assert rounds_needed(until, broken) == 11  # five in a row
+    patience = Patience(until)
+    trials = list(plan.trials(suite(repetitions=9, factors={"x": ["b"]})))
+    for trial in trials[:5]:
+        patience.note(Record(trial=asdict(trial), status=OK, metrics={"write.iops": 1e4}), Path())
+    assert all(map(patience.enough, trials[5:])) and not patience.enough(trials[4])
+
+
+def test_rounds_end_when_enough_is_written() -> None:
+    until = Until(metric="write.iops", written="700", min=2, max=30)
+    assert rounds_needed(until, [{"a": 1.0, "b": 1e9 * number} for number in range(9)]) == 4
+    assert rounds_needed(until, [{"a": 1.0, "b": None}] * 9) == 7
+
+
 def pure(*studies: Study, **changes: Any) -> Suite:
     return suite(*studies or [study(driver="null_pure", **changes)])
 

@@ -501,6 +501,14 @@ class Target(Protocol):
         """Remove what `close` would have removed: called in another process when the runner was killed."""
 
 
+@runtime_checkable
+class Renewable(Protocol):
+    """A target that a study can ask to be in the same state before its first trial, whatever was done to it before."""
+
+    def renew(self) -> None:
+        """Have `prepare` purge and fill it anew, as its settings say. Not asked where a study goes on."""
+
+
 class Monitor(Protocol):
     """Watches. Reads raw counters and gauges; computes nothing."""
 

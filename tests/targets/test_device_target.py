@@ -221,3 +221,40 @@ def test_fio_works_under_our_claim(loop_device: Callable, make: Callable) -> Non
         before = digest(disk)
         command("fio", "--name=job", f"--filename={load.path}", *job)
         assert digest(disk) != before
+
+
+def test_a_renewed_device_is_purged_and_written_again_and_a_resumed_one_is_not(
+    loop_device: Callable, make: Callable
+) -> None:
+    disk = loop_device(16 * MIB)
+    made = make(disk, purge="discard", prepare=2)
+    told: list[str] = []
+    made.renew()
+    made.prepare(WRITE, lambda text, share: told.append(text))
+    assert list(dict.fromkeys(told)) == [
+        f"purging {disk} (discard)",
+        f"filling {disk} (1 of 2)",
+        f"filling {disk} (2 of 2)",
+    ]
+    told.clear()
+    made.prepare(WRITE, lambda text, share: told.append(text))  # as of a run that goes on
+    assert told == []
+    made.renew()
+    made.prepare(WRITE, lambda text, share: told.append(text))
+    assert told[0] == f"purging {disk} (discard)"
+
+
+def test_a_purged_device_that_is_not_filled_is_blank(loop_device: Callable, make: Callable) -> None:
+    disk = loop_device(8 * MIB)
+    disk.write_bytes(b"x" * (8 * MIB))
+    os.sync()
+    made = make(disk, str(disk), purge="discard", prepare="none")
+    made.renew()
+    made.prepare(WRITE, ignore)
+    assert not any(disk.read_bytes())
+
+
+def test_a_purge_that_the_drive_has_not_is_refused_with_what_it_has(loop_device: Callable, make: Callable) -> None:
+    disk = loop_device(8 * MIB)
+    with pytest.raises(StudyError, match="which needs a whole NVMe namespace; expected one of discard, none"):
+        make(disk, purge="format").inspect(WRITE)

@@ -18,6 +18,7 @@ import pytest
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.roles import READ, WRITE, Consent, Load, Target
 from ioassay.targets import filesystem, fill, ownership_mark, target
+from ioassay.targets.file_targets import FileTarget
 
 from .conftest import MIB, command, digest, ignore
 
@@ -384,3 +385,21 @@ def test_a_file_system_without_direct_io_is_filled_all_the_same(
     with (tmp_path / "file").open("w+b") as file:
         fill.fill(file.fileno(), 0, 8192, lambda share: None)
     assert (tmp_path / "file").stat().st_size == 8192
+
+
+def test_a_renewed_file_is_written_as_often_as_asked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges: list[tuple[int, int, int]] = []
+    filled = fill.fill
+
+    def count(handle: int, start: int, end: int, *rest: Any) -> None:
+        ranges.append((start, end, *rest[1:]))
+        filled(handle, start, end, *rest)
+
+    monkeypatch.setattr(fill, "fill", count)
+    made = FileTarget({"kind": "file", "path": str(path), "size": "4MiB", "purge": "discard", "prepare": 2}, Consent())
+    for again in (True, True, False):
+        if again:
+            made.renew()
+        made.prepare(WRITE, lambda text, share: None)
+    assert ranges == [(0, 4 << 20, 128 << 10)] * 4
+    made.close()

@@ -35,8 +35,8 @@ from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import ConditionMeans, Scale, fit
 from ioassay.stats.contrasts import repetitions_for
 from ioassay.stats.percentiles import merge_histograms, percentile_intervals, pseudo_values
-from ioassay.stats.result import Floats, Interval, Undefined
-from ioassay.stats.sample import Moments, mean_interval, moments, outliers
+from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of
+from ioassay.stats.sample import ROUNDS, Moments, SteadyState, mean_interval, moments, outliers, steady_state
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -215,11 +215,20 @@ def relative_half_width(values: Sequence[float] | Floats, confidence: float = 0.
     return (found.high - found.low) / 2 / abs(mean)
 
 
+def end_steady(variables: Sequence[Mapping[int, float]]) -> bool:
+    """Whether all variables, each a value a round, end in steady state over the same five rounds, one after another."""
+    ends = [sorted(rounds)[-ROUNDS:] for rounds in variables]
+    if any(end != ends[0] or len(end) < ROUNDS or end[-1] - end[0] >= ROUNDS for end in ends):
+        return False
+    found = [steady_state(as_floats([one[round_] for round_ in ends[0]])) for one in variables]
+    return all(isinstance(state, SteadyState) and state.attained for state in found)
+
+
 def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tuple[Latencies, ...]:
     """Every condition that has histograms of this direction and kind, in the study's order."""
     known, design = trial_histograms(records, study, direction, kind), study.design
     grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
-    for row in that_count(records.trials_of(study)).iter_rows(named=True):
+    for row in that_count(records, study).iter_rows(named=True):
         if row["status"] == OK and row["trial"] in known:
             grouped.setdefault(design.key(row), (design.point(row), []))[1].append(known[row["trial"]])
     found, confidence = [], study.analysis.confidence

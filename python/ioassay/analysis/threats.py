@@ -143,7 +143,9 @@ def incomplete(context: Context) -> Iterator[Threat]:
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
     for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
         recorded += apart["study"].to_list().count(name) if apart is not None else 0
-    if until := context.study.until:  # adaptive repetition makes intervals a little too narrow
+    if (
+        until := context.study.until
+    ) and not until.of_rounds:  # adaptive repetition makes intervals a little too narrow
         numbers = {"trials": context.good.height, "planned_at_most": planned}
         yield context.threat(Code.SEQUENTIAL_STOPPING, "info", metric=until.metric, **numbers)
     elif recorded < planned:

@@ -15,6 +15,7 @@ PACKS = (
     "hosts",
     "iozone",
     "live",
+    "qualify",
     "replay",
     "rocksdb",
     "ssd",

@@ -9,6 +9,7 @@ A failed trial is a record, not an exception; what ends a run is safety, a full 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -26,7 +27,7 @@ from ioassay.host import cgroup
 from ioassay.host.settings import KEEP, HostSettings, this_process
 from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK, Record, Scalar, Warning_
-from ioassay.roles import Parsed, Trial
+from ioassay.roles import Parsed, Renewable, Trial
 from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
 from ioassay.runner.delivery import UnfitWorker
@@ -317,6 +318,10 @@ class _RunLoop:
         bench = self.benches[trial.study]
         if trial.study not in self.prepared:
             access = bench.access()
+            if not any(self.store.has(one.id) for one in self.store.trials() if one.study == trial.study):
+                for target in bench.all_targets():
+                    if isinstance(target, Renewable):
+                        target.renew()
             made = [one for target in bench.all_targets() for one in target.prepare(access, self.progress.preparing)]
             self.prepared[trial.study] = [*known, *self.source.notes(trial.study), *made]
         self.guards[trial.study].require_same(bench.driver.touches(trial.params))
@@ -461,7 +466,7 @@ class Following(Source):
 
 @dataclass
 class Patience:
-    """Adaptive repetition of one study: which points have been measured precisely enough.
+    """Adaptive repetition of one study: which points have been measured precisely enough, or whether rounds end.
 
     A decision about a repetition uses only earlier ones, so a resumed run and one with any number of workers decide
     alike. The interval is the one that the report shows: of a percentile that of all requests together, wherever all
@@ -473,10 +478,14 @@ class Patience:
     """Whether the trials that count are those without the witness."""
     known: dict[str, dict[int, tuple[float, Histogram | None]]] = field(default_factory=dict)
     """Point -> repetition -> value and, where the metric is a percentile of latencies, their distribution."""
+    written: dict[int, float] = field(default_factory=dict)
+    """Repetition -> bytes that its trials wrote."""
 
     def note(self, record: Record, folder: Path) -> None:
         if record.trial.get("twin", False) != self.twins or record.trial.get("calls"):
             return
+        round_ = record.trial["repetition"]
+        self.written[round_] = self.written.get(round_, 0.0) + record.metrics.get("write.bytes", 0.0)
         if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
             return
         point, repetition, histogram = plan.point_key(record.trial["point"]), record.trial["repetition"], None
@@ -498,6 +507,8 @@ class Patience:
         """Whether a repetition is not needed, as the earlier ones of its point are precise enough."""
         if self.until is None or not self.decides(trial):
             return False
+        if self.until.of_rounds:
+            return self._ended(self.until, trial.repetition)
         from ioassay.analysis.descriptive import relative_half_width
         from ioassay.stats.percentiles import pseudo_values
 
@@ -511,3 +522,15 @@ class Patience:
         if percentile is not None and len(parts) == len(earlier):
             values = pseudo_values(parts, [percentile.percent]).ravel().tolist()
         return relative_half_width(values) <= self.until.ci
+
+    def _ended(self, until: Until, before: int) -> bool:
+        """Whether the rounds before this one have written enough, or end in steady state at all points that have to."""
+        from ioassay.analysis.descriptive import end_steady
+
+        written = sum(number for round_, number in self.written.items() if round_ < before)
+        if until.written is not None and written >= until.written:
+            return True
+        tracked = [rounds for point, rounds in self.known.items() if until.tracks(json.loads(point))]
+        if len(tracked) < (1 if isinstance(until.steady, bool) else len(until.steady)):
+            return False
+        return end_steady([{one: rounds[one][0] for one in rounds if one < before} for rounds in tracked])

@@ -33,6 +33,7 @@ from ioassay.factors import (
     distinct_levels,
     level_meaning,
     repeated_level,
+    same_level,
     setting_key,
 )
 from ioassay.hints import nearest, shown, suggestion
@@ -124,16 +125,36 @@ class _Strict(_Described):
 
 
 class Until(_Strict):
-    """Adaptive repetition: repeat a point until the interval of its mean is narrow enough, never past `max`."""
+    """Adaptive repetition, never past `max`: a point is repeated until the interval of its mean is narrow enough, or
+    rounds of all points until they are steady, or have written enough."""
 
     metric: str
-    """The metric whose mean has to be precise."""
+    """The metric whose mean has to be precise, or that has to be steady."""
     ci: Share = 0.05
     """Wanted half-width of the confidence interval, as a share of the mean (`5%` or 0.05)."""
     min: Annotated[int, Field(ge=2)] = 3
     """Repetitions of each point at least."""
     max: Annotated[int, Field(ge=2)] = 30
     """Repetitions of each point at most."""
+    steady: bool | Annotated[list[Table], Field(min_length=1)] = False
+    """In place of `ci`, rounds of all points until each is in steady state by SNIA's rule; or those with these levels,
+    such as `[{ bs = "4KiB" }]`."""
+    written: Annotated[Size, Field(gt=0), WithJsonSchema({"type": ["integer", "string"]})] | None = None
+    """In place of `ci`, rounds until all trials together have written so much, such as `4GiB`."""
+
+    @property
+    def of_rounds(self) -> bool:
+        """Whether rounds of all points end together, not the repetitions of each point on their own."""
+        return bool(self.steady) or self.written is not None
+
+    def tracks(self, point: Mapping[str, Level]) -> bool:
+        """Whether a point has to be steady."""
+        if isinstance(self.steady, bool):
+            return self.steady
+        return any(
+            all(name in point and same_level(name, level, point[name]) for name, level in levels.items())
+            for levels in self.steady
+        )
 
     @model_validator(mode="after")
     def _ordered(self) -> Until:
@@ -294,6 +315,8 @@ class Study(_Strict):
     """Repetitions of each point; 1 where neither this nor `until` is given."""
     until: Until | None = None
     """In place of `repetitions`, the precision at which a point needs no more of them."""
+    order: Literal["shuffled", "listed"] = "shuffled"
+    """Order of the points in each repetition; `listed` is that of the study, the last factor first."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Start of the random numbers that shuffle the trials and seed the tools."""
     target: TargetSpec = Field(default_factory=TargetSpec)

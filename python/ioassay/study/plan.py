@@ -72,7 +72,8 @@ def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]
     """The points of one repetition in the order to run them, each with its kind: PLAIN, TWIN or CALLS."""
     drawn = random.Random(f"{study.seed}/{study.name}/{repetition}")
     block = _groups(study)
-    drawn.shuffle(block)
+    if study.order == "shuffled":
+        drawn.shuffle(block)
     kinds: list[tuple[dict[str, Scalar], str]] = []
     for group in block:
         order = drawn.sample([PLAIN, TWIN], 2) if study.watch.twins else [PLAIN]

@@ -18,7 +18,7 @@ from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host.block_devices import ROOT, Device
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent, Load, Trial
-from ioassay.targets import device_users, fill, occupancy, safety
+from ioassay.targets import device_users, fill, occupancy, purge, safety
 from ioassay.targets.target_table import DeviceSettings, SimpleTarget, read_settings
 
 
@@ -35,6 +35,7 @@ class DeviceTarget(SimpleTarget):
         self._state = state
         self._writes = False
         self._claimed = False
+        self._to_renew = False
         self._seen: Device | None = None
 
     def inspect(self, access: str) -> Sequence[Warning_]:
@@ -60,7 +61,13 @@ class DeviceTarget(SimpleTarget):
             )
         if not os.access(path, os.R_OK | (os.W_OK if self._writes else 0)):
             raise StudyError(f"{path}: no permission to load it; run as root", key="target.path")
+        if self._writes and self._settings.purge is not None:
+            purge.require(self._settings.purge, device, path)
         return warnings
+
+    def renew(self) -> None:
+        """See roles.Renewable: with `purge` only."""
+        self._to_renew = self._settings.purge is not None
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Look again, claim it and fill it, where it is written at all. RunError when the drive refuses."""
@@ -73,6 +80,11 @@ class DeviceTarget(SimpleTarget):
             if not self._claimed:
                 device_users.take(seen.number, self._path)
                 self._claimed = True
+            if self._to_renew and self._settings.purge is not None:
+                progress(f"purging {self._path} ({self._settings.purge})", 0.0)
+                purge.purge(self._settings.purge, seen, self._path)
+                fill.forget(seen, self._state)
+                self._to_renew = False
             wanted = self._settings.prepare
             fills = wanted if isinstance(wanted, int) else {"fill": 1, "none": 0}[wanted]
             for number in range(1, fills + 1):
@@ -100,6 +112,10 @@ class DeviceTarget(SimpleTarget):
     def _size_bytes(self, device: Device | None) -> int:
         return self._settings.size or (device.size_bytes if device is not None else 0)
 
+    @property
+    def _request_bytes(self) -> int:
+        return fill.CHUNK_BYTES if self._settings.purge is None else fill.REQUEST_BYTES
+
     def _fill(self, device: Device, number: int, progress: Callable[[float], None]) -> None:
         size_bytes = self._size_bytes(device)
         try:
@@ -107,7 +123,7 @@ class DeviceTarget(SimpleTarget):
             try:
                 if os.fstat(handle).st_rdev != os.makedev(*device.number):
                     raise SafetyRefusal(f"{self._path}: refused, nothing was written: it leads to another device now")
-                fill.fill(handle, 0, size_bytes, progress)
+                fill.fill(handle, 0, size_bytes, progress, self._request_bytes)
             finally:
                 os.close(handle)
         except OSError as error:

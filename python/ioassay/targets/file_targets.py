@@ -52,6 +52,7 @@ class FileTarget:
         self._writes = False
         self._identity: FileId | None = None
         self._is_own = False
+        self._to_renew = False
 
     def inspect(self, access: str) -> Sequence[Warning_]:
         """What can be said before it is touched. SafetyRefusal: not ours to load. StudyError: cannot be made."""
@@ -94,8 +95,13 @@ class FileTarget:
         debug_log.info("targets", f"{self._path}: {'to be filled' if self._must_make() else 'used as it is'}")
         if self._must_make():
             self._make(inspected, lambda share: progress(f"filling {self._path}", share))
+            self._to_renew = False
         self._identity, self._is_own = file_id(self._path), self._ours()
         return warnings
+
+    def renew(self) -> None:
+        """See roles.Renewable: with `purge` only."""
+        self._to_renew = self._settings.purge is not None
 
     def footprints(self) -> Sequence[Footprint]:
         """The file, as large as it is to be; nothing more where it is there."""
@@ -151,7 +157,7 @@ class FileTarget:
 
     def _must_make(self) -> bool:
         """True when the file has to be made, made longer or filled."""
-        if not self._path.exists():
+        if not self._path.exists() or self._to_renew:
             return True
         size_bytes, written_bytes = self._path.stat().st_size, ownership_mark.read(self._path)
         if written_bytes is None:
@@ -213,7 +219,7 @@ class FileTarget:
         return handle
 
     def _write(self, handle: int, wanted_bytes: int, progress: Callable[[float], None]) -> None:
-        if not self._ours():
+        if not self._ours() or (self._to_renew and self._settings.purge == "discard"):
             os.ftruncate(handle, 0)
             ownership_mark.write(self._path)
         if self._settings.prepare == "none":
@@ -224,7 +230,11 @@ class FileTarget:
         start_bytes = min(written_bytes, os.fstat(handle).st_size, wanted_bytes)
         if safety.unwritten(self._path, start_bytes):
             start_bytes = 0
-        fill.fill(handle, start_bytes, wanted_bytes, progress)
+        if isinstance(self._settings.prepare, int):
+            for _ in range(self._settings.prepare):
+                fill.fill(handle, 0, wanted_bytes, progress, fill.REQUEST_BYTES)
+        else:
+            fill.fill(handle, start_bytes, wanted_bytes, progress)
         # Only what has been flushed is marked as written: after a power cut the mark is never ahead of the data.
         ownership_mark.write(self._path, wanted_bytes)
         os.fsync(handle)

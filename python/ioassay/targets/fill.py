@@ -30,16 +30,24 @@ CHUNK_BYTES = 8 << 20
 _ALIGNMENT_BYTES = 4096
 
 
-def fill(handle: int, start_bytes: int, end_bytes: int, progress: Callable[[float], None]) -> None:
+REQUEST_BYTES = 128 << 10
+"""The size of writes that precondition a drive (SNIA PTS 2.0, workload-independent preconditioning)."""
+
+
+def fill(
+    handle: int, start_bytes: int, end_bytes: int, progress: Callable[[float], None], request_bytes: int = CHUNK_BYTES
+) -> None:
     """Write from start to end, flush to the medium and drop from the cache. OSError as the kernel says it.
 
-    `progress` gets the share from 0 to 1. The descriptor's direct flag is set while it goes and is off at the end.
+    `progress` gets the share from 0 to 1. Each write(2) has `request_bytes` at most. The descriptor's direct flag is
+    set while it goes and is off at the end.
     """
     offset = start_bytes
     try:
         for chunk in chunks(end_bytes - start_bytes):
             _set_direct(handle, wanted=(offset | len(chunk)) % _ALIGNMENT_BYTES == 0)
-            _write(handle, chunk, offset)
+            for start in range(0, len(chunk), request_bytes):
+                _write(handle, chunk[start : start + request_bytes], offset + start)
             offset += len(chunk)
             progress((offset - start_bytes) / (end_bytes - start_bytes))
     finally:
@@ -137,6 +145,11 @@ def note(device: Device, size_bytes: int, number: int, state: Path = STATE) -> N
         path.write_text(text)
     except OSError:
         path.unlink(missing_ok=True)
+
+
+def forget(device: Device, state: Path = STATE) -> None:
+    """Have the device filled again, whatever was written to it before."""
+    _note(device, state).unlink(missing_ok=True)
 
 
 def _note(device: Device, state: Path) -> Path:

@@ -61,8 +61,11 @@ class FileSettings(Settings):
     """Needed unless the file is there already and is only read."""
     keep: bool = True
     """False: the file is removed at the end of the run."""
-    prepare: Literal["fill", "none"] = "fill"
-    """fill: fully written with incompressible data before it is loaded. none: made to size, but not written."""
+    prepare: Literal["fill", "none"] | Annotated[int, Field(ge=1, le=10)] = "fill"
+    """fill: fully written with incompressible data before it is loaded. none: made to size, but not written. A number:
+    with `purge`, how many times it is written from end to end."""
+    purge: Literal["none", "discard"] | None = None
+    """Before the first trial of each study: none, or give its blocks back to the file system; then fill it anew."""
 
 
 class FolderSettings(Settings):
@@ -82,6 +85,8 @@ class DeviceSettings(Settings):
     size: PositiveSize | None = None
     prepare: Literal["fill", "none"] | Annotated[int, Field(ge=1, le=10)] = "fill"
     """fill, none, or how many times it is written from end to end."""
+    purge: Literal["none", "discard", "format", "sanitize"] | None = None
+    """Before the first trial of each study: none, or this way (`targets/purge.py`); then fill it anew."""
     keep: bool = True
     """Without effect: a study of a file is one of a device when its kind and path are changed."""
 

@@ -26,7 +26,7 @@ from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.percentiles import percentile_intervals, pseudo_values
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
-from ioassay.stats.sample import mean_interval
+from ioassay.stats.sample import ROUNDS, mean_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -150,7 +150,7 @@ class Cells:
 @memoized
 def cells(records: Dataset, study: Study, response: str) -> Cells:
     """Collect the values of `response`, of trials that count; a missing column gives no cells."""
-    factors, design, trials = study.levels, study.design, that_count(records.trials_of(study))
+    factors, design, trials = study.levels, study.design, that_count(records, study)
     performed = f"{response.partition('.')[0]}.ios"
     wanted = dict.fromkeys(("trial", "status", "repetition", "order", *factors, response, performed))
     conditions = _conditions(design, trials.select([name for name in wanted if name in trials.columns]))
@@ -218,8 +218,15 @@ def point_key(point: Mapping[str, Scalar]) -> Key:
     return tuple(sorted((name, level_key(name, level)) for name, level in point.items()))
 
 
-def that_count(trials: pl.DataFrame) -> pl.DataFrame:
-    """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose."""
+def that_count(records: Dataset, study: Study) -> pl.DataFrame:
+    """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose.
+
+    Of rounds until steady state those of the window by which they ended: all before are on the way to it.
+    """
+    trials = records.trials_of(study)
+    if study.until is not None and study.until.of_rounds:
+        last = max(trials.filter(status=OK)["repetition"].to_list(), default=0)
+        return trials.filter(trials["repetition"] > last - ROUNDS)
     return trials.filter(trials["search"] == "confirm") if "search" in trials.columns else trials
 
 

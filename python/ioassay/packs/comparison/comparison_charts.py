@@ -239,7 +239,7 @@ def _latencies(records: Dataset, study: Study, direction: str) -> dict[Key, tupl
     """Condition -> its name and total latencies, all its trials merged, in the order of the study."""
     known, design = trial_histograms(records, study, direction, "lat"), study.design
     found: dict[Key, tuple[str, list[Histogram]]] = {}
-    for row in sorted(that_count(records.trials_of(study)).filter(status=OK).iter_rows(named=True), key=design.place):
+    for row in sorted(that_count(records, study).filter(status=OK).iter_rows(named=True), key=design.place):
         if row["trial"] in known:
             point = design.point(row)
             found.setdefault(point_key(point), (label(point), []))[1].append(known[row["trial"]])

@@ -58,7 +58,8 @@ def of_study(records: Dataset, study: Study) -> list[Figure]:
         over_time = [_figure("order", _name(response, "order"), y=response) for response in responses]
         return [*over_time, *_of_the_machine(records, study, None)]
     of_packs: dict[str, str] = listed("figures", {})
-    kinds = [kind for path in of_packs.values() if hasattr(kind := import_module(path), "suggested")]
+    modules = dict.fromkeys(path.partition(":")[0] for path in of_packs.values())
+    kinds = [kind for path in modules if hasattr(kind := import_module(path), "suggested")]
     figures: list[Figure] = [figure for kind in kinds for figure in kind.suggested(study)]
     figures += [*_of_load(records, study, factors), *(_response(response, factors) for response in responses)]
     known = records.hist.filter(study=study.name, kind="lat")["direction"].unique().to_list()
