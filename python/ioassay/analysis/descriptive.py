@@ -35,7 +35,7 @@ from ioassay.records.record import OK, Scalar
 from ioassay.stats.condition_means import ConditionMeans, Scale, fit
 from ioassay.stats.contrasts import repetitions_for
 from ioassay.stats.percentiles import merge_histograms, percentile_intervals, pseudo_values
-from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of
+from ioassay.stats.result import Floats, Interval, Undefined, as_floats
 from ioassay.stats.sample import ROUNDS, Moments, SteadyState, mean_interval, moments, outliers, steady_state
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
