@@ -129,6 +129,7 @@ def test_broken_foreign_and_newer_files_are_named_once_and_left_out(lab: Any, tm
     (tmp_path / "cut.parquet").write_bytes(good.read_bytes()[:-40])
     (tmp_path / "empty.parquet").touch()
     pl.DataFrame({"values": [1.0], "run": ["x"]}).write_parquet(tmp_path / "foreign.parquet")
+    pl.DataFrame({"mean": ["x"], "begun": ["x"]}).write_parquet(tmp_path / "typed.parquet")
     newer = pl.read_parquet(good).with_columns(history_version=pl.lit(VERSION + 1), run=pl.lit("newer"))
     newer.write_parquet(tmp_path / "newer.parquet")
     (tmp_path / "README").write_text("no table")
@@ -140,7 +141,7 @@ def test_broken_foreign_and_newer_files_are_named_once_and_left_out(lab: Any, tm
         assert store.values("nightly").height == 4
     said = sorted(str(one.message) for one in caught)
     assert [Path(text.partition(":")[0]).name for text in said] == [
-        "cut.parquet", "damaged.parquet", "empty.parquet", "foreign.parquet", "newer.parquet",
+        "cut.parquet", "damaged.parquet", "empty.parquet", "foreign.parquet", "newer.parquet", "typed.parquet",
     ]  # fmt: skip
     assert "no record of a run" in said[3]
     assert "update ioassay" in said[4]

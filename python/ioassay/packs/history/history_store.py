@@ -1,7 +1,8 @@
 """The history of a user, or of all who share a place: Parquet files, one a run, in a folder or an object store.
 
 There is no server and no lock. A file is named after the time and the content of its run, is written whole and never
-changed, so that several writers, and a run that is added twice, harm nothing; whoever deletes a file forgets its run.
+changed, so that several writers, and a run that is added twice, harm nothing; that of a run of which trials were
+repeated since replaces the former one. Whoever deletes a file forgets its run.
 DuckDB reads all files in one query, joined by the names of their columns, so that files of older versions need no
 migration. Files of an object store are kept in the user's cache, which only fetches what is new.
 """
@@ -169,14 +170,20 @@ class Store:
         try:
             return _query(paths, query, parameters)
         except _Unreadable:
-            usable = []
-            for path in paths:
-                try:
-                    _query([path], query, parameters)
-                    usable.append(path)
-                except _Unreadable as error:
-                    self._leave_out(path, str(error))
-            return _query(usable, query, parameters)
+            return _query(self._usable(paths, query, parameters), query, parameters)
+
+    def _usable(self, paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> Sequence[str]:
+        """Those that a query can read, by halves: few are damaged, and each query costs more than a file in it."""
+        try:
+            _query(paths, query, parameters)
+            return paths
+        except _Unreadable as error:
+            if len(paths) == 1:
+                self._leave_out(paths[0], str(error))
+                return []
+        half = len(paths) // 2
+        halves = paths[:half], paths[half:]
+        return [path for part in halves for path in self._usable(part, query, parameters)]
 
     def _leave_out(self, path: str, why: str) -> None:
         if path not in self._named:
@@ -207,7 +214,10 @@ class _Unreadable(Exception):
 
 
 def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> pl.DataFrame:
-    """What DuckDB finds in the table `runs`: all rows of the files, and `file`; what a file has not is null."""
+    """What DuckDB finds in the table `runs`: all rows of the files, and `file`; what a file has not is null.
+
+    _Unreadable where a file is damaged, or has a column of ours with another type.
+    """
     import duckdb
     import polars as pl
 
@@ -216,13 +226,22 @@ def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> p
     run_results.require_duckdb()
     # Brackets and stars in a path would be patterns of a glob.
     literal = [re.sub(r"[*?\[]", lambda letter: f"[{letter[0]}]", path) for path in paths]
-    rows = "FROM read_parquet($paths, union_by_name=true, filename=true) UNION ALL BY NAME " if paths else ""
-    table = f"WITH runs AS (SELECT *, filename AS file FROM ({rows}SELECT *, '' AS filename FROM model)) "
+    own = "SELECT *, '' AS filename FROM model"
+    every = f"FROM read_parquet($paths, union_by_name=true, filename=true) UNION ALL BY NAME {own}"
     try:
         with duckdb.connect() as database:
             database.register("model", run_results.Stream(model()))
-            found = database.sql(table + query, params={**parameters, **({"paths": literal} if paths else {})} or None)
-            return pl.DataFrame(found).with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
+
+            def found(rows: str, **more: object) -> pl.DataFrame:
+                table = f"WITH runs AS (SELECT *, filename AS file FROM ({rows})) "
+                return pl.DataFrame(database.sql(table + query, params={**parameters, **more} or None))
+
+            none = found(own)
+            answer = found(every, paths=literal) if paths else none
+            if answer.schema != none.schema:
+                odd = next(name for name, kind in none.schema.items() if answer.schema[name] != kind)
+                raise _Unreadable(f"is no record of a run: its column {odd} is {answer.schema[odd]}")
+            return answer.with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
     except (duckdb.Error, pl.exceptions.PolarsError) as error:
         raise _Unreadable(str(error).partition("\n")[0]) from None
 
@@ -273,7 +292,10 @@ class _Folder:
 
     def find(self, name: str) -> str | None:
         path = self.root / name
-        return str(path) if path.exists() else None
+        try:
+            return str(path) if path.exists() else None
+        except OSError as error:
+            raise self._unwritten(error) from None
 
     def write(self, name: str, content: bytes) -> None:
         unfinished = self.root / f".{name}.{os.getpid()}-{threading.get_ident()}.tmp"
@@ -344,7 +366,6 @@ class _ObjectStore:
 
     def write(self, name: str, content: bytes) -> None:
         with self._asked("written", RunError):
-            self._system.makedirs(self._root, exist_ok=True)
             self._system.pipe_file(f"{self._root}/{name}", content)
 
     def remove(self, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,12 @@ def of_history(store: Store) -> list[Listed]:
     found = []
     for (begun, run), rows in groupby(store.runs().rows(named=True), key=lambda row: (row[BEGUN], row["run"])):
         studies = [{name: row[name] for name in TEXTS} for row in rows]
-        found.append(Listed(begun, run, lambda studies=studies: ("", studies)))  # type: ignore[misc]
+        found.append(Listed(begun, run, partial(_known, "", studies)))
     return found[::-1]
+
+
+def _known(state: str, studies: Sequence[Texts]) -> tuple[str, Sequence[Texts]]:
+    return state, studies
 
 
 def in_folders(roots: Sequence[Path]) -> list[Listed]:
@@ -99,7 +103,7 @@ def in_folders(roots: Sequence[Path]) -> list[Listed]:
             what = "is a file" if root.exists() else "no such folder"
             raise InputError(f"{root}: {what}; expected the folder of runs, by default runs, or that of a run")
         for path in _below(root, 0) or ():
-            found.setdefault(path.resolve(), Listed(_begun(path), str(path), lambda path=path: _read(path)))  # type: ignore[misc]
+            found.setdefault(path.resolve(), Listed(_begun(path), str(path), partial(_read, path)))
     return sorted(found.values(), key=lambda one: one.begun, reverse=True)
 
 
