@@ -4,8 +4,7 @@ All conditions of a response have one model (`stats/condition_means.py`); each p
 (the interval of the ratio of means excludes 1) and equivalence (two one-sided tests against the margin). All claims
 that are judged together hold at once. The cause of a difference is not examined.
 
-Two runs of the same thing differ from one start to the next, and their repetitions do not show by how much. Where that
-scatter is not known, a difference is one between two runs, and no verdict on what was changed.
+Where the scatter from run to run is unknown, a difference is one of two runs, and no verdict on what was changed.
 """
 
 from __future__ import annotations
@@ -86,18 +85,6 @@ class Row:
     scatter: RunScatter = RunScatter.NONE
 
     @property
-    def loss(self) -> float:
-        """How many times worse B is than A, above 1."""
-        ratio = self.ratio.ratio if isinstance(self.ratio, Ratio) else 1.0
-        return ratio if metrics.metric(self.response).better == "lower" else 1 / ratio
-
-    @property
-    def is_loss(self) -> bool:
-        """B is slower, or the two runs differ and B is the slower one."""
-        is_worse = self.loss > 1 and metrics.metric(self.response).is_speed
-        return self.verdict == Verdict.SLOWER or (self.verdict == Verdict.DIFFERS and is_worse)
-
-    @property
     def bounded(self) -> tuple[bool, bool]:
         """Whether the means of A and B are lower bounds of latencies, where fewer requests were served than offered."""
         return isinstance(self.mean_a, LowerBound), isinstance(self.mean_b, LowerBound)
@@ -162,42 +149,14 @@ def pair_rows(
     return rows
 
 
-_UNIT_ROUNDING = 1e-4
-"""Tools round rates; ratios and errors that differ by less than this share are those of one quantity."""
-
-
-def restates(one: Row, other: Row) -> bool:
-    """Whether rows of a condition say the same in two units: IOPS and bandwidth at one block size."""
-    if not (isinstance(one.ratio, Ratio) and isinstance(other.ratio, Ratio)):
-        return False
-    of = [(row.study, row.label, metrics.direction_of(row.response)) for row in (one, other)]
-    are_rates = all(metrics.metric(row.response).kind == metrics.RATE for row in (one, other))
-    ends = [(row.ratio, row.ratio * math.exp(row.se)) for row in (one.ratio, other.ratio)]
-    pairs = zip(*ends, strict=True)
-    return of[0] == of[1] and are_rates and all(math.isclose(*pair, rel_tol=_UNIT_ROUNDING) for pair in pairs)
-
-
-def families(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows, those together that restate one; each group is one claim."""
-    found: dict[tuple[str, str], list[list[Row]]] = {}
-    for row in rows:
-        groups = found.setdefault((row.study, row.label), [])
-        group = next((group for group in groups if restates(row, group[0])), None)
-        if group is None:
-            groups.append(group := [])
-        group.append(row)
-    return [group for groups in found.values() for group in groups]
-
-
-def judged(rows: Sequence[Row], risk: float) -> list[Row]:
-    """The verdicts, read from intervals that hold for all rows at once.
+def judged(rows: Sequence[Row], risk: float, claims: int | None = None) -> list[Row]:
+    """The verdicts, read from intervals that hold for all rows at once: `claims`, where some rows restate others.
 
     Each claim has one part of the risk (Bonferroni's inequality), which bounds the chance of even one false verdict: of
     a row either a difference or equality can be false. That all rows are the same is one claim, for which each is
     tested at the whole risk (Berger, Technometrics 24, 1982).
     """
-    known = [group[0] for group in families(rows) if isinstance(group[0].ratio, Ratio)]
-    part, found = risk / max(len(known), 1), []
+    part, found = risk / max(claims or sum(isinstance(row.ratio, Ratio) for row in rows), 1), []
     is_one = all(isinstance(row.ratio, Ratio) and equivalence(row.ratio, row.margin, risk).equivalent for row in rows)
     for row in rows:
         if isinstance(ratio := row.ratio, Undefined):
@@ -209,16 +168,12 @@ def judged(rows: Sequence[Row], risk: float) -> list[Row]:
         same = equivalence(ratio, row.margin, risk if is_one else part)
         same = replace(same, interval=replace(same.interval, confidence=1 - 2 * risk))
         apart = not ratio.interval.low <= 1 <= ratio.interval.high
-        direction = Verdict.DIFFERS if row.scatter == RunScatter.UNKNOWN else _direction(row.response, ratio.ratio)
+        direction = Verdict.DIFFERS if row.scatter == RunScatter.UNKNOWN else Verdict.CHANGED
+        if direction == Verdict.CHANGED and (metric := metrics.metric(row.response)).is_speed:
+            direction = Verdict.FASTER if (ratio.ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
         verdict = Verdict.SAME if same.equivalent else direction if apart else row.verdict
         if any(row.bounded) and verdict != _ALLOWED.get(row.bounded):
             verdict, row = Verdict.UNDECIDED, replace(row, needed=None)
         p = min(1.0, ratio.p * risk / part)
         found.append(replace(row, ratio=ratio, equivalence=same, p_adjusted=p, verdict=verdict))
     return found
-
-
-def _direction(response: str, ratio: float) -> Verdict:
-    if not (metric := metrics.metric(response)).is_speed:
-        return Verdict.CHANGED
-    return Verdict.FASTER if (ratio > 1) == (metric.better == "higher") else Verdict.SLOWER

@@ -111,5 +111,5 @@ def test_facts_of_the_host_that_differ_from_the_last_run_are_warnings(lab: Any, 
 
 
 def test_without_any_run_the_history_is_named(lab: Any, place: str) -> None:
-    with pytest.raises(UsageError, match="no run of study on this machine and target.*ioassay history add RUN"):
+    with pytest.raises(UsageError, match="has no run of study on this machine and target.*ioassay history add RUN"):
         judged(place, run(lab, 20, 1.0))

@@ -11,7 +11,7 @@ import pytest
 
 from ioassay.analysis.condition_comparison import Verdict
 from ioassay.packs.comparison import comparison_text, run_comparison
-from ioassay.packs.comparison.run_comparison import PROGRAMS, Difference, Unmatched, compare
+from ioassay.packs.comparison.run_comparison import PROGRAMS, Difference, Unmatched, compare, loss
 from ioassay.stats.result import Undefined
 
 from .compared_runs import in_turns
@@ -53,7 +53,7 @@ def test_a_slower_run_is_slower_in_bandwidth_and_in_latency(lab: Any) -> None:
     assert (
         found.counts == {"slower": 4}
         and found.worst is not None
-        and found.worst.loss == max(row.loss for row in found.rows)
+        and loss(found.worst) == max(loss(row) for row in found.rows)
     )
 
 
@@ -227,7 +227,7 @@ def _by_loss(found: Any) -> list[tuple[str, list[str]]]:
     """The rows that are the same, the largest loss first."""
     same = [row for row in found.rows if row.verdict == Verdict.SAME and row.response != "read.bw"]
     pairs = {"read.iops": ["read.iops", "read.bw"], "read.lat.p99": ["read.lat.p99"]}
-    ordered = sorted(same, key=lambda row: -row.loss)
+    ordered = sorted(same, key=lambda row: -loss(row))
     return [(row.label.removeprefix("bs="), pairs[row.response]) for row in ordered]
 
 

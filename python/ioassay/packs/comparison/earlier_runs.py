@@ -134,8 +134,10 @@ def earlier_runs(place: str, run: Dataset, without: Dataset | None = None) -> di
         left_out = [min(began)]
     found = {study.name: _of_study(store, study, rows[study.name], left_out) for study in run.studies}
     if without is None and not any(found.values()):
-        what = f"{', '.join(found)} on this machine and target, begun before {run.root} and fit"
-        raise UsageError(f"{store.place}: no run of {what}; put some there with: ioassay history add RUN")
+        raise UsageError(
+            f"{store.place}: has no run of {', '.join(found)} on this machine and target that began before {run.root} "
+            "and was fit; put some there with: ioassay history add RUN"
+        )
     return {name: one for name, one in found.items() if one is not None}
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ioassay import metrics
 from ioassay.analysis import claim_verdicts, machine_conditions
-from ioassay.analysis.condition_comparison import Row, RunScatter, Verdict, families, judged, pair_rows
+from ioassay.analysis.condition_comparison import Row, RunScatter, Verdict, judged, pair_rows
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.analysis.measurements.cells import by_key
 from ioassay.factors import setting_key
@@ -46,12 +47,51 @@ class Outcome(StrEnum):
     UNDECIDED = "undecided"
 
 
+def loss(row: Row) -> float:
+    """How many times worse B is than A, above 1."""
+    ratio = row.ratio.ratio if isinstance(row.ratio, Ratio) else 1.0
+    return ratio if metrics.metric(row.response).better == "lower" else 1 / ratio
+
+
+def is_loss(row: Row) -> bool:
+    """Whether B is slower, or the two runs differ and B is the slower one."""
+    is_worse = loss(row) > 1 and metrics.metric(row.response).is_speed
+    return row.verdict == Verdict.SLOWER or (row.verdict == Verdict.DIFFERS and is_worse)
+
+
 def _rank(row: Row) -> tuple[int, float]:
     """By verdict, then the largest loss first; of improvements and changes the largest ratio."""
-    size = row.loss
+    size = loss(row)
     if row.verdict in (Verdict.FASTER, Verdict.CHANGED):
         size = max(size, 1 / size)
     return list(Verdict).index(row.verdict), -size if isinstance(row.ratio, Ratio) else math.inf
+
+
+_UNIT_ROUNDING = 1e-4
+"""Tools round rates; ratios and errors that differ by less than this share are those of one quantity."""
+
+
+def restates(one: Row, other: Row) -> bool:
+    """Whether rows of a condition say the same in two units: IOPS and bandwidth at one block size."""
+    if not (isinstance(one.ratio, Ratio) and isinstance(other.ratio, Ratio)):
+        return False
+    of = [(row.study, row.label, metrics.direction_of(row.response)) for row in (one, other)]
+    are_rates = all(metrics.metric(row.response).kind == metrics.RATE for row in (one, other))
+    ends = [(row.ratio, row.ratio * math.exp(row.se)) for row in (one.ratio, other.ratio)]
+    pairs = zip(*ends, strict=True)
+    return of[0] == of[1] and are_rates and all(math.isclose(*pair, rel_tol=_UNIT_ROUNDING) for pair in pairs)
+
+
+def families(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows, those together that restate one; each group is one claim."""
+    found: dict[tuple[str, str], list[list[Row]]] = {}
+    for row in rows:
+        groups = found.setdefault((row.study, row.label), [])
+        group = next((group for group in groups if restates(row, group[0])), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(row)
+    return [group for groups in found.values() for group in groups]
 
 
 class FailOn(StrEnum):
@@ -136,7 +176,7 @@ class Comparison:
     def fails(self, row: Row) -> bool:
         """Whether a row fails a job: B is slower, or with `FailOn.ANY` the two runs differ by a loss of speed."""
         wanted = {FailOn.NEVER: (), FailOn.KNOWN: (Verdict.SLOWER,), FailOn.ANY: (Verdict.SLOWER, Verdict.DIFFERS)}
-        return row.is_loss and row.verdict in wanted[self.fail_on]
+        return is_loss(row) and row.verdict in wanted[self.fail_on]
 
     @property
     def scatter(self) -> RunScatter:
@@ -157,7 +197,7 @@ class Comparison:
 
     @property
     def worst(self) -> Row | None:
-        return next((row for row, *_ in self.results if row.is_loss), None)
+        return next((row for row, *_ in self.results if is_loss(row)), None)
 
 
 def compare(
@@ -214,7 +254,7 @@ def compare(
         b=str(b.root),
         margin=margin,
         confidence=confidence,
-        rows=tuple(judged(rows, 1 - confidence)),
+        rows=tuple(judged(rows, 1 - confidence, sum(isinstance(one.ratio, Ratio) for one, *_ in families(rows)))),
         only_a=(*only_a, *map(Unmatched, studies)),
         only_b=tuple(only_b),
         differences=(*differences, *beside),

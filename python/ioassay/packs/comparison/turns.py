@@ -106,8 +106,8 @@ def interruptible(root: Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, Interrupted):
-        a, b = (shlex.quote(str(root / letter)) for letter in "AB")
-        so_far = (
-            f" The turns so far: ioassay compare {a} {b}" if (root / "A").exists() and (root / "B").exists() else ""
-        )
-        raise Interrupted(f"interrupted; what was recorded is kept.{so_far}") from None
+        a, b = (root / letter for letter in "AB")
+        if not (a.exists() and b.exists()):
+            raise Interrupted("interrupted in the first turns; what was recorded is kept") from None
+        runs = shlex.join(map(str, (a, b)))
+        raise Interrupted(f"interrupted; what was recorded is kept. The turns so far: ioassay compare {runs}") from None
