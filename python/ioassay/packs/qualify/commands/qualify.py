@@ -42,7 +42,7 @@ def qualify(
     chosen = RunOptions(**options.of_run(given))
     if resume is not None:
         if target or output or any(given[name] != row.default for name, row in _KEYS.items()):
-            raise UsageError("--resume goes on with a run as it was begun; expected no target and no other change")
+            raise UsageError("--resume continues a run as it was begun; expected no target and no other change")
         ended = session.measure(lambda announce: execution.resume(resume, chosen, announce), live=live)
     elif target is None:
         raise UsageError("no target given; expected a block device such as /dev/nvme0n1, or a file to make")
