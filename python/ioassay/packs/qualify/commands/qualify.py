@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay.api import execution
@@ -25,7 +26,7 @@ def qualify(
     target: Annotated[str | None, syntax.argument("TARGET", "A block device, or a file that is made.")] = None,
     *,
     output: options.Output = None,
-    resume: Annotated[Any, syntax.option("RUN", "Resume a stopped qualification.", completion_values.runs)] = None,
+    resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped qualification.", completion_values.runs)] = None,
     live: options.Live = False,
     json: options.Json = False,
     **given: Any,
