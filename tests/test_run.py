@@ -6,6 +6,7 @@ Trials of pure drivers are computed several at once by worker processes, and rec
 import errno
 import os
 import shlex
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -27,6 +28,7 @@ from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study, Suite, Until, make_study
+from ioassay.targets.file_targets import NullTarget
 
 from .computed_runs import AtEnd
 from .conftest import tmpfs
@@ -328,6 +330,25 @@ def test_rounds_end_when_enough_is_written() -> None:
     until = Until(metric="write.iops", written="700", min=2, max=30)
     assert rounds_needed(until, [{"a": 1.0, "b": 1e9 * number} for number in range(9)]) == 4
     assert rounds_needed(until, [{"a": 1.0, "b": None}] * 9) == 7
+
+
+def test_targets_are_renewed_before_the_first_trial_of_a_study_and_not_where_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed: list[str] = []
+    monkeypatch.setattr(NullTarget, "renew", lambda target: renewed.append("null"), raising=False)
+    made = suite(study(name="a"), study(name="b"))
+    execute(tmp_path / "run", made)
+    assert renewed == ["null", "null"]
+    store = RunStore.open(tmp_path / "run")
+    shutil.rmtree(store.folder(list(store.trials())[-1].id))
+    assert execute(tmp_path / "run", made).ok == 6 and len(renewed) == 2
+
+
+def test_hosts_are_not_purged() -> None:
+    target = {"kind": "file", "path": "x", "size": "1MiB", "purge": "discard"}
+    with pytest.raises(StudyError, match="target.purge: is for a run of this host"):
+        preflight.assemble(suite(target=target, run={"hosts": ["one"]}), Consent())
 
 
 def pure(*studies: Study, **changes: Any) -> Suite:

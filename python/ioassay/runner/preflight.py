@@ -145,6 +145,9 @@ def assemble(
             if study.hosts and not driver.measures:
                 why = f"the driver '{study.driver}' computes and measures no host; --executor says where"
                 raise StudyError(f"names hosts; expected none: {why}", key="run.hosts")
+            if study.hosts and getattr(study.target, "purge", None) is not None:
+                # A host knows its own session only: a run that is resumed would be purged amid a study.
+                raise StudyError("is for a run of this host; expected none where hosts measure", key="target.purge")
             elsewhere = bool(study.hosts) and not on_host
             benches.append(PreparedStudy(study, driver, consent, place, elsewhere=elsewhere))
     return benches

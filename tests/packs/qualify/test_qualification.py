@@ -17,7 +17,7 @@ from ioassay.packs.qualify.rounds import rounds
 from ioassay.report import figures
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog, plan
-from ioassay.study.model import Study, make_study
+from ioassay.study.model import Figure, Study, make_study
 
 from ...corpora import cases
 from ...lab import Lab
@@ -178,6 +178,13 @@ def test_the_figures_show_all_rounds_and_the_window_with_its_lines(lab: Lab) -> 
     heights = {row["line"]: row["y"] for layer in charts.layers(window) for row in charts.rows(layer) if "line" in row}
     assert heights["110 %"] / heights["90 %"] == pytest.approx(1.1 / 0.9, rel=1e-3)
     assert [row["x"] for row in charts.rows(charts.styled(window, "mean")[0])] == [4, 5, 6, 7, 8]
+
+
+def test_a_window_is_of_one_condition(lab: Lab) -> None:
+    records = run(lab)
+    (study,) = (study for study in records.studies if study.name == "iops")
+    drawn = figures.draw(records, study, Figure(kind="steady_window", name="a", y="total.iops"))
+    assert drawn.problem == "56 conditions; choose one with the key `where`"
 
 
 def test_a_study_without_rounds_has_neither_finding_nor_figure(lab: Lab) -> None:

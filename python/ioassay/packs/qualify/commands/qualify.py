@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay.api import execution
@@ -25,7 +26,7 @@ def qualify(
     target: Annotated[str | None, syntax.argument("TARGET", "A block device, or a file that is made.")] = None,
     *,
     output: options.Output = None,
-    resume: Annotated[Any, syntax.option("RUN", "Resume a stopped qualification.", completion_values.runs)] = None,
+    resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped qualification.", completion_values.runs)] = None,
     live: options.Live = False,
     json: options.Json = False,
     **given: Any,
@@ -42,7 +43,7 @@ def qualify(
     chosen = RunOptions(**options.of_run(given))
     if resume is not None:
         if target or output or any(given[name] != row.default for name, row in _KEYS.items()):
-            raise UsageError("--resume goes on with a run as it was begun; expected no target and no other change")
+            raise UsageError("--resume continues a run as it was begun; expected no target and no other change")
         ended = session.measure(lambda announce: execution.resume(resume, chosen, announce), live=live)
     elif target is None:
         raise UsageError("no target given; expected a block device such as /dev/nvme0n1, or a file to make")

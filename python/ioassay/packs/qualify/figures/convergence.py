@@ -53,16 +53,14 @@ def draw_convergence(records: Dataset, study: Study, spec: ConvergenceSpec) -> A
             rows.append({"x": places[number], "y": axis.unit.scale(value), **shown, **group})
     levels = [point.levels[spec.color] for point in points] if spec.color else []
     marks = chart.level_marks(records, study, spec.color, levels)
-    x = channel("x:Q", title=title, scale={"zero": False, "nice": False, "padding": 12}, axis={"tickMinStep": 1})
-    x = {**x, "axis": {}} if spec.x == "written" else x
-    base = chart.base(rows).encode(x=x, y=axis.encoding())
+    steps = {"axis": {"tickMinStep": 1}} if spec.x == "round" else {}
+    x = channel("x:Q", title=title, scale={"zero": False, "nice": False, "padding": 12}, **steps)
+    base = chart.base(rows).encode(x=x, y=axis.encoding(), detail="load:N")
     tooltip = chart.tips({"load:N": "", "value:N": "", "round:Q": ""})
-    detail = {"detail": channel("load:N")}
-    line = base.mark("line", style="joined", strokeWidth=1.4).encode(**marks.color(), **detail)
+    line = base.mark("line", style="joined", strokeWidth=1.4).encode(**marks.color())
     dots = base.mark("point", style="mark", filled=True, size=34, fillOpacity=0.85)
-    begins = places[max(found.last - ROUNDS + 1, 0)]
-    shade = chart.base([{"x": begins, "x2": places[found.last]}]).mark("rect", style="window")
-    window = shade.encode(x=channel("x:Q"), x2="x2:Q")
+    ends = {"x": places[max(found.last - ROUNDS + 1, 0)], "x2": places[found.last]}
+    window = chart.base([ends]).mark("rect", style="window").encode(x="x:Q", x2="x2:Q")
     notes = [
         sentence(f"qualification.chart_{'steady' if found.attained else 'unsteady'}", rounds=found.last + 1),
         axis.note,
@@ -138,7 +136,9 @@ def _places(records: Dataset, found: Rounds, spec: ConvergenceSpec) -> tuple[lis
         return [float(number + 1) for number in found], "Round"
     capacity = capacity_bytes(records, found.study)
     if capacity:
-        return [number / capacity for number in found.written], f"Written, in capacities of {format_size(capacity)}"
+        return [number / capacity for number in found.written], sentence(
+            "qualification.chart_capacities", size=format_size(capacity)
+        )
     return [number / 2**30 for number in found.written], "Written (GiB)"
 
 

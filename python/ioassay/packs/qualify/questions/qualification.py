@@ -15,7 +15,7 @@ from ioassay import metrics, units
 from ioassay.analysis.measurements.cells import missing
 from ioassay.factors import is_size, level_key, level_number, level_text
 from ioassay.narrative.finding import Column, Finding, Table, missing_conditions
-from ioassay.narrative.say import Quantity, Say, say, sentence
+from ioassay.narrative.say import Quantity, Say, say, sentence, templates
 from ioassay.packs.qualify.rounds import Point, Rounds, rounds
 from ioassay.records.record import Scalar
 from ioassay.stats.result import plain
@@ -24,7 +24,7 @@ from ioassay.store.dataset import Dataset, section
 from ioassay.study import catalog
 from ioassay.study.model import Study
 
-HEADING = "Where does the drive settle?"
+HEADING = templates("qualification")["heading"]
 NAME = "qualify"
 CAPACITIES = 4
 """What the test of write saturation writes, in capacities of the drive (SNIA PTS 2.0, section 10)."""
