@@ -306,22 +306,20 @@ def fio_terse(text: str, *, status: bool = False) -> list[Load]:
         names[-1].append(key)
     if status:
         reports = [[*dict(one for report in reports for one in report).items()]]
-    found = []
-    for report in reports:
-        groups: dict[tuple[str, str], list[Load]] = {}
-        for key, load in report:
-            groups.setdefault(key, []).append(load)
-        for loads in groups.values():
-            found.append(
-                loads[0]
-                if len(loads) == 1
-                else Load(
-                    parts=[one.numbers for one in loads],
-                    numbers=_summed(loads),
-                    failed=any(one.failed for one in loads),
-                )
-            )
-    return found
+    return [load for report in reports for load in _grouped(report)]
+
+
+def _grouped(report: Iterable[tuple[object, Load]]) -> list[Load]:
+    """A load for each key, which has those of that key as its parts."""
+    groups: dict[object, list[Load]] = {}
+    for key, load in report:
+        groups.setdefault(key, []).append(load)
+    return [
+        loads[0]
+        if len(loads) == 1
+        else Load(parts=[one.numbers for one in loads], numbers=_summed(loads), failed=any(one.failed for one in loads))
+        for loads in groups.values()
+    ]
 
 
 def _summed(loads: Sequence[Load]) -> dict[str, Number]:
@@ -407,19 +405,7 @@ def fio_text(text: str, *, status: bool = False) -> list[Load]:
     found = []
     for report in reports[-1:] if status else reports:
         known = all(name in settings for (name, _), _ in report)
-        groups: dict[tuple[str, str], list[Load]] = {}
-        for (name, group), load in report:
-            groups.setdefault(("" if known else name, group), []).append(load)
-        for loads in groups.values():
-            found.append(
-                loads[0]
-                if len(loads) == 1
-                else Load(
-                    parts=[one.numbers for one in loads],
-                    numbers=_summed(loads),
-                    failed=any(one.failed for one in loads),
-                )
-            )
+        found += _grouped((("" if known else name, group), load) for (name, group), load in report)
     return found
 
 

@@ -4,8 +4,9 @@ Everything here is pure but for the readers of logs, which open the file they ar
 a wrong type raise TypeError, whole numbers out of range OverflowError, all else CoreError.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, final
 
 from typing_extensions import Buffer
@@ -47,7 +48,7 @@ __all__ = [
     "trace_info",
     "trace_mrc",
     "trace_write",
-    "unpack_zstd",
+    "unpack",
     "witness_capability",
     "witness_prepare",
 ]
@@ -360,8 +361,14 @@ def sampled_hits(source: dict[str, Any], setups: list[dict[str, Any]], rate: flo
 def state_label(path: str | PathLike[str]) -> str:
     """The text that a saved state was given; CoreError for a file that is none, or damaged."""
 
-def unpack_zstd(path: str | PathLike[str], to: str | PathLike[str], most_bytes: int) -> int:
-    """Unpack a file of Zstandard, at most so many bytes; returns how many these are. OSError for one that is none."""
+def unpack(paths: Sequence[str | PathLike[str]], folder: str | PathLike[str]) -> list[tuple[str, Path]]:
+    """Unpack the files in `paths`, and in folders of them, below `folder`; how each is called, and where it is.
+
+    They may be in gzip, bzip2, xz, Zstandard, zip and tar, also in each other, told by their content; text in UTF-16,
+    or with a byte order mark, becomes UTF-8. Files that lay together lie together afterwards; plain ones, and what is
+    no file, stay where they are. CoreError, or OSError with the path, names what is damaged, has a password, or is more
+    than a thousand times as large as it looks.
+    """
 
 def device_models() -> list[tuple[str, str]]:
     """Names of the models that a served drive may have, and what they are."""

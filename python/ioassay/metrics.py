@@ -224,7 +224,7 @@ _ROWS: tuple[_Row, ...] = (
     _rate(r"load\.ops_rate", "ops/s", "Rate", units.format_count),
     (rf"load\.op_time\.{_STAT}", "ns", "lower", "Time of an operation, {short}", units.format_ns),
     _rate(rf"{_ANY}\.ops_rate", "ops/s", "Rate of {bench}", units.format_count),
-    _rate(r"generated\.bw", "bytes/s", "Bandwidth of generated", units.format_rate),
+    _rate(r"generated\.bw", "bytes/s", "Bandwidth of all generated requests", units.format_rate),
     _rate(rf"{_BENCHMARK}\.bw", "bytes/s", "Keys and values of {bench}", units.format_rate),
     (rf"{_ANY}\.ops", "ops", "none", "Operations of {bench}", units.format_count),
     (rf"{_ANY}\.op_time\.{_STAT}", "ns", "lower", "Time of an operation of {bench}, {short}", units.format_ns),

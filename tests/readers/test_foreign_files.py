@@ -19,7 +19,6 @@ import pytest
 import tomli_w
 
 from ioassay import formats, metrics
-from ioassay.containers import Member
 from ioassay.drivers import driver
 from ioassay.errors import InputError, UsageError
 from ioassay.formats import PARSERS, claim_entries, parser, result_entry, user_claims
@@ -130,7 +129,7 @@ def reading_of_a_driver(path: Path, case: Mapping[str, Any]) -> Read:
 
 
 READERS: dict[str, Callable[[Path, Mapping[str, Any]], Read]] = {
-    "import": of_file(lambda path: importer.read([Member(str(path), path)])),
+    "import": of_file(lambda path: importer.read([(str(path), path)])),
     "study": of_file(load_study),
     "table of a study": table_of_a_study,
     "strace": of_file(lambda path: sound_observation(strace.read(path))),
@@ -175,7 +174,7 @@ def test_every_format_has_golden_files() -> None:
 def test_what_is_claimed_of_an_output_is_imported(tmp_path: Path, case: dict[str, Any]) -> None:
     path = tmp_path / "results.txt"
     path.write_text(golden(case["output"]))
-    found = importer.read([Member(str(path), path)])
+    found = importer.read([(str(path), path)])
     assert {entry.format for entry in found} == {case["id"]}
     assert all(metrics.known(name) for entry in found for name in entry.metrics)
     assert any(entry.metrics for entry in found)

@@ -69,7 +69,7 @@ pub enum Error {
 
 impl Error {
     /// The same of a file of an archive or folder; of the trace itself where that has no name.
-    pub(crate) fn inside(self, file: &str) -> Self {
+    pub fn inside(self, file: &str) -> Self {
         if file.is_empty() { self } else { Self::In { file: file.to_owned(), error: Box::new(self) } }
     }
 }

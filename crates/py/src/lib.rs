@@ -7,6 +7,7 @@
 )]
 
 mod columns;
+mod containers;
 mod device;
 mod errors;
 mod fields;
@@ -14,7 +15,6 @@ mod filesuite;
 mod histogram;
 mod histogram_logs;
 mod logs;
-mod packed;
 mod replay;
 mod samples;
 mod simulation;
@@ -36,6 +36,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<logs::LogSummary>()?;
     module.add_class::<logs::Series>()?;
     module.add_class::<witness::Witness>()?;
+    module.add_function(wrap_pyfunction!(containers::unpack, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_models, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_serve, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_cells, module)?)?;
@@ -44,7 +45,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(histogram_logs::fio_bin_ns, module)?)?;
     module.add_function(wrap_pyfunction!(histogram_logs::read_histogram_log, module)?)?;
     module.add_function(wrap_pyfunction!(logs::read_log, module)?)?;
-    module.add_function(wrap_pyfunction!(packed::unpack_zstd, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile_interval, module)?)?;

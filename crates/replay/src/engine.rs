@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::census::{Census, Gate};
 use crate::clock::{now_ns, thread_cpu_ns};
-use crate::kernel::{Memory, Op, Place, Ring, RingFacts, discard};
+use crate::kernel::{COMPLETIONS, Memory, Op, Place, Ring, RingFacts, discard};
 use crate::setup::{Pace, Setup};
 use crate::slots::Slots;
 use crate::supply::{Next, Supply};
@@ -127,7 +127,7 @@ pub fn replay(
         made.map_err(|errno| Error::System { path: "memory".into(), step: "map it for data", errno, advice: "" })
     };
     let (reads, writes) = (memory(None)?, memory(Some(setup.seed))?);
-    let ring = Ring::new(target.file.as_ref(), setup.depth(), BATCH, setup.fixed, reads, writes)?;
+    let ring = Ring::new(&COMPLETIONS, target.file.as_ref(), setup.depth(), BATCH, setup.fixed, reads, writes)?;
     let gate = Gate::new(target.bounds, setup.buffer_bytes);
     let supply = Supply::of(source, gate, || stop.load(Ordering::Relaxed))?;
     let mut engine = Engine {

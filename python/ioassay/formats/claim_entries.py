@@ -62,9 +62,9 @@ def readers() -> list[Reader]:
 
 def loads(reader: Reader, text: str, source: str) -> list[Entry]:
     """What a reader finds; its first entry has a warning that names what the text states and is not read."""
-    with number_parsing.marks() as lines:
+    with number_parsing.marks() as noted:
         found = list(reader.read(text, source))
-    names = number_parsing.unread(text, lines) if found else []
+    names = number_parsing.unread(text, noted) if found else []
     if names:
         more = f" and {len(names) - _SHOWN_UNREAD} more" if len(names) > _SHOWN_UNREAD else ""
         said = f"{source} states more than is read: {', '.join(names[:_SHOWN_UNREAD])}{more}"

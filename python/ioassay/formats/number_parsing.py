@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -89,27 +89,33 @@ def lines_with(text: str, needle: str | re.Pattern[str], start: int = 0) -> Iter
         start = end
 
 
-_READ: ContextVar[set[str] | None] = ContextVar("lines that were read", default=None)
+_MARKS: ContextVar[dict[str, bool] | None] = ContextVar("lines that are read, names that are not", default=None)
 
 
 def mark(text: str, start: int = 0, end: int | None = None) -> None:
     """Note that the lines with this part of a text are read: what import does not name as left out."""
-    if (lines := _READ.get()) is not None:
+    if (noted := _MARKS.get()) is not None:
         feed = text.rfind("\n", 0, start) + 1
         begin = max(feed, text.rfind("\r", feed, start) + 1)
         stop = line_end(text, len(text) if end is None else end)
-        lines.update(line.strip() for line in text[begin:stop].splitlines())
+        noted.update((line.strip(), True) for line in text[begin:stop].splitlines())
+
+
+def leave_out(names: Iterable[str]) -> None:
+    """Note what a reader leaves out itself, such as keys of a document: what import names as well."""
+    if (noted := _MARKS.get()) is not None:
+        noted.update((name, False) for name in names)
 
 
 @contextmanager
-def marks() -> Iterator[set[str]]:
-    """The lines that are read meanwhile, in this thread."""
-    lines: set[str] = set()
-    token = _READ.set(lines)
+def marks() -> Iterator[dict[str, bool]]:
+    """The lines that are read meanwhile, in this thread, and names of what is not."""
+    noted: dict[str, bool] = {}
+    token = _MARKS.set(noted)
     try:
-        yield lines
+        yield noted
     finally:
-        _READ.reset(token)
+        _MARKS.reset(token)
 
 
 _PRINTED = re.compile(r"(?<![A-Za-z_.0-9:])[0-9][0-9.]*(?![0-9.]*:)")
@@ -117,15 +123,16 @@ _PRINTED = re.compile(r"(?<![A-Za-z_.0-9:])[0-9][0-9.]*(?![0-9.]*:)")
 _WORDS = re.compile(r"[A-Za-z%][A-Za-z/%_-]+(?: [A-Za-z/()%_-]+)*")
 
 
-def unread(text: str, read: Collection[str]) -> list[str]:
-    """Names of the numbers, or of their section, in lines after the first that was read, which were not.
+def unread(text: str, noted: Mapping[str, bool]) -> list[str]:
+    """Names of what is left out, and of the numbers, or their section, in lines after the first read one that are not.
 
-    Empty where nothing was marked. What repeats numbers of lines that were read is none.
+    What repeats numbers of lines that were read is none.
     """
+    read = {line for line, is_read in noted.items() if is_read}
+    found = {name: None for name in noted if name not in read}
     if not read:
-        return []
+        return [*found]
     known = {number for line in read for number in _PRINTED.findall(line)}
-    found: dict[str, None] = {}
     heading, begun = "", False
     for line in (line.strip() for line in text[:_LARGEST_TEXT].splitlines()):
         numbers = _PRINTED.findall(line[:_LONGEST_LINE])

@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.containers import Member
 from ioassay.errors import InputError
 from ioassay.formats.result_entry import Entry
 from ioassay.packs.foreign import importer
@@ -23,7 +22,7 @@ CLIENTS = GOLDEN / "clients"
 
 
 def read(*paths: Path) -> list[Entry]:
-    return importer.read([Member(str(path), path) for path in paths], [*map(str, paths)])
+    return importer.read([(str(path), path) for path in paths], [*map(str, paths)])
 
 
 def json_of(folder: Path, name: str, bs: str, iops: int) -> Path:

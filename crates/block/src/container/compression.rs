@@ -32,17 +32,16 @@ pub(super) fn decompressed(head: &[u8], input: Input, budget: &Budget) -> io::Re
         return Ok(Err(input));
     };
     let plain = decoder(BufReader::with_capacity(BUFFER_BYTES, input))?;
-    Ok(Ok(Box::new(Unpacked {
-        what: format!("{name}-compressed trace"),
-        input: plain,
-        budget: budget.clone(),
-        given: 0,
-    })))
+    Ok(Ok(Box::new(Unpacked { what: format!("{name} stream"), input: plain, budget: budget.clone(), given: 0 })))
 }
 
 /// What was read of a file, which bounds what may come out of it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Budget(Arc<AtomicU64>);
+pub(super) struct Budget {
+    read: Arc<AtomicU64>,
+    /// Of all files in it together, however they are packed.
+    given: Arc<AtomicU64>,
+}
 
 impl Budget {
     /// The file, which counts.
@@ -50,8 +49,13 @@ impl Budget {
         Box::new(Metered { input, budget: self.clone() })
     }
 
+    /// A file in it, whose content counts.
+    pub(super) fn spent(&self, content: Input) -> Input {
+        Box::new(Spent { content, budget: self.clone() })
+    }
+
     pub(super) fn check(&self, what: &str, given: u64) -> io::Result<()> {
-        if given <= ALWAYS_BYTES || given / LARGEST_RATIO <= self.0.load(Ordering::Relaxed) {
+        if given <= ALWAYS_BYTES || given / LARGEST_RATIO <= self.read.load(Ordering::Relaxed) {
             return Ok(());
         }
         let message = format!("the {what} holds more than 64 MiB and {LARGEST_RATIO} times its size; unpack it first");
@@ -67,7 +71,21 @@ struct Metered {
 impl Read for Metered {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(into)?;
-        self.budget.0.fetch_add(read as u64, Ordering::Relaxed);
+        self.budget.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+struct Spent {
+    content: Input,
+    budget: Budget,
+}
+
+impl Read for Spent {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.content.read(into)?;
+        let given = self.budget.given.fetch_add(read as u64, Ordering::Relaxed) + read as u64;
+        self.budget.check("file", given)?;
         Ok(read)
     }
 }

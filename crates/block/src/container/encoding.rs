@@ -4,9 +4,9 @@ use std::io::{self, Read};
 
 use super::compression::{BUFFER_BYTES, Input};
 
-/// The text without its mark, in UTF-8; as it is where it begins with none.
-pub(super) fn plain(head: &[u8], mut input: Input) -> io::Result<Input> {
-    match head {
+/// The text of a stream that begins with a mark, without it, in UTF-8; the stream itself if it begins with none.
+pub(super) fn decoded(head: &[u8], mut input: Input) -> io::Result<Result<Input, Input>> {
+    Ok(match head {
         [0xef, 0xbb, 0xbf, ..] => {
             input.read_exact(&mut [0; 3])?;
             Ok(input)
@@ -14,8 +14,8 @@ pub(super) fn plain(head: &[u8], mut input: Input) -> io::Result<Input> {
         // Two zeros behind it are no text, but perhaps the first number of a binary trace.
         [0xff, 0xfe, next, high, ..] if (*next, *high) != (0, 0) => Ok(Box::new(Utf16::of(input, u16::from_le_bytes))),
         [0xfe, 0xff, ..] => Ok(Box::new(Utf16::of(input, u16::from_be_bytes))),
-        _ => Ok(input),
-    }
+        _ => Err(input),
+    })
 }
 
 struct Utf16 {

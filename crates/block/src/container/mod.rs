@@ -1,5 +1,5 @@
-//! What traces are packed in: compressed streams, archives, encodings of text, also in each other, told by their first
-//! bytes. All of it is read as a stream, in bounded memory: nothing is unpacked to a disk.
+//! What traces and results are packed in: compressed streams, archives, encodings of text, also in each other, told by
+//! their first bytes. All of it is read as a stream, in bounded memory: nothing is unpacked to a disk here.
 //!
 //! [`Files`] gives one file after the other; [`read`] makes one source of requests of them. Deliberately not here: what
 //! opens a file or lists a folder, and which format a trace has.
@@ -40,6 +40,10 @@ pub struct File {
     /// How it is called: from the archive or folder on. Nothing of a file that was given itself.
     pub name: String,
     pub content: Box<dyn Read + Send>,
+    /// How many compressions were around it alone: of `log.gz` one.
+    pub compressions: usize,
+    /// Its content is that of the input, byte by byte.
+    pub is_plain: bool,
 }
 
 /// The files in inputs, one after the other. Hidden files of folders and archives are none.
@@ -86,16 +90,25 @@ impl Files {
                     }
                 },
             };
+            let outside = depth;
             match opened(stream, &self.budget, &mut depth).map_err(|error| Error::from(error).inside(&name))? {
-                Err(content) => return Ok(Some(File { name, content })),
+                Err((content, is_decoded)) => {
+                    let is_plain = depth == 0 && !is_decoded;
+                    let content = if depth == 0 { content } else { self.budget.spent(content) };
+                    return Ok(Some(File { name, content, compressions: depth - outside, is_plain }));
+                }
                 Ok(archive) => self.archives.push(Level { name, archive: Arc::new(Mutex::new(archive)), depth }),
             }
         }
     }
 }
 
-/// An archive, or the text or records of a file.
-fn opened(mut stream: Stream, budget: &Budget, depth: &mut usize) -> io::Result<Result<Box<dyn Archive>, Stream>> {
+/// An archive, or the text or records of a file, and whether the text was decoded.
+fn opened(
+    mut stream: Stream,
+    budget: &Budget,
+    depth: &mut usize,
+) -> io::Result<Result<Box<dyn Archive>, (Stream, bool)>> {
     loop {
         let mut head = Vec::new();
         (&mut stream).take(HEAD_BYTES).read_to_end(&mut head)?;
@@ -110,7 +123,10 @@ fn opened(mut stream: Stream, budget: &Budget, depth: &mut usize) -> io::Result<
         };
         return match archive(&head, plain, budget)? {
             Ok(archive) => deeper(depth).map(|()| Ok(archive)),
-            Err(plain) => encoding::plain(&head, plain).map(Err),
+            Err(plain) => match encoding::decoded(&head, plain)? {
+                Ok(text) => Ok(Err((text, true))),
+                Err(plain) => Ok(Err((plain, false))),
+            },
         };
     }
 }

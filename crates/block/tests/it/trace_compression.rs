@@ -52,7 +52,7 @@ fn a_compressed_trace_that_breaks_off_says_so() {
     for (compressed, name) in [(gzip(&text(9000)), "gzip"), (zstd(&text(9000)), "zstd")] {
         for length in [5, compressed.len() / 2, compressed.len() - 1] {
             let error = read(compressed[..length].to_vec()).unwrap_err().to_string();
-            let wanted = format!("the {name}-compressed trace breaks off");
+            let wanted = format!("the {name} stream breaks off");
             assert!(error.starts_with(&wanted), "{length}: {error}");
         }
     }

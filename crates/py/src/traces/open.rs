@@ -1,6 +1,6 @@
 //! Sources of requests that are open: files are opened here, because the pure crates open none.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use super::cache::{CacheReport, CachedTrace, FromCache, Hashing, Parse, SharedRe
 use super::processors;
 use super::progress::{Amount, Progress};
 use super::spec::{Origin, SourceSpec, TraceFile};
+use crate::containers::files_in;
 use crate::errors::{Failure, exception};
 
 /// Between two looks at whether the user wants to stop: a few milliseconds of work.
@@ -163,8 +164,7 @@ fn inputs_of(
             path.parent()
         }
         (Some(folder), None) if folder.is_dir() => {
-            add_files(folder, &mut paths)?;
-            paths.sort();
+            paths.extend(files_in(folder)?.into_iter().map(Some));
             Some(folder)
         }
         _ => {
@@ -188,22 +188,6 @@ fn inputs_of(
         Input { name, open: Arc::new(open) }
     };
     Ok(paths.into_iter().map(input).collect())
-}
-
-/// Adds the files of a folder and of those in it, without hidden ones.
-fn add_files(folder: &Path, paths: &mut Vec<Option<PathBuf>>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name().as_encoded_bytes().starts_with(b".") {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            add_files(&entry.path(), paths)?;
-        } else if entry.path().is_file() {
-            paths.push(Some(entry.path()));
-        }
-    }
-    Ok(())
 }
 
 fn input_of(

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 pub use memory::{Memory, PAGE, Place};
-pub use ring::{Op, Ring, RingFacts};
+pub use ring::{COMPLETIONS, Op, Ring, RingFacts};
 
 /// `BLKDISCARD`: `_IO(0x12, 119)` of include/uapi/linux/fs.h.
 const BLKDISCARD: libc::Ioctl = 0x1277;

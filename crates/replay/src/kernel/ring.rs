@@ -51,20 +51,9 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring for at most `depth` requests outstanding and `batch` submitted at once, over `file`. It belongs to the
-    /// thread that makes it.
+    /// A ring for at most `depth` requests outstanding and `batch` submitted at once, over `file`, with the first of
+    /// the `completions` that the kernel has. It belongs to the thread that makes it.
     pub fn new(
-        file: Option<&File>,
-        depth: u32,
-        batch: u32,
-        fixed: bool,
-        reads: Memory,
-        writes: Memory,
-    ) -> Result<Self, Error> {
-        Self::with(&COMPLETIONS, file, depth, batch, fixed, reads, writes)
-    }
-
-    fn with(
         completions: &[&'static str],
         file: Option<&File>,
         depth: u32,
@@ -190,7 +179,7 @@ impl Drop for Ring {
 
 /// Completions are handed over where the thread asks for them, from Linux 6.1 on; else with its next call, from 5.19
 /// on; else by an interrupt.
-const COMPLETIONS: [&str; 3] = ["defer", "cooperative", "signals"];
+pub const COMPLETIONS: [&str; 3] = ["defer", "cooperative", "signals"];
 
 /// The first of these that the kernel has.
 fn ring_of(wanted: &[&'static str], depth: u32, batch: u32) -> io::Result<(IoUring, &'static str)> {
@@ -234,7 +223,7 @@ mod tests {
         let place = Place { start: 4096, length: 512 };
         for completions in COMPLETIONS {
             let memory = || Memory::filled(8192, None).unwrap();
-            let ring = Ring::with(&[completions], Some(&file), 64, 16, true, memory(), memory());
+            let ring = Ring::new(&[completions], Some(&file), 64, 16, true, memory(), memory());
             if ring.is_err() && completions != "signals" {
                 continue; // an older kernel
             }

@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import drivers, metrics
+from ioassay import _core, drivers, metrics
 from ioassay.api.run_results import Run
-from ioassay.containers import Member, unpacked
 from ioassay.errors import InputError
 from ioassay.factors import HOST, level_key
 from ioassay.formats import claim_entries
@@ -53,6 +52,16 @@ def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunS
     with tempfile.TemporaryDirectory(prefix="ioassay-import-") as folder:
         entries = sorted(read(unpacked(files, Path(folder)), [*map(str, files)]), key=lambda one: one.started_unix_s)
         return _as_run(files, entries, root, title)
+
+
+def unpacked(files: Sequence[Path], folder: Path) -> list[tuple[str, Path]]:
+    """How each file in these is called, and where it is (`_core.unpack`); InputError names what cannot be unpacked."""
+    try:
+        return _core.unpack(files, folder)
+    except _core.CoreError as error:
+        raise InputError(str(error)) from None
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from None
 
 
 def _as_run(files: Sequence[Path], entries: Sequence[Entry], root: Path, title: str | None) -> RunStore:
@@ -95,9 +104,9 @@ class UnknownFormat(InputError):
     """A file that no reader knows: others beside it in a folder or an archive may hold results all the same."""
 
 
-def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
+def read(members: Sequence[tuple[str, Path]], given: Collection[str] = ()) -> list[Entry]:
     """The loads that the files tell of, in their order; those `given` by name must be of known formats."""
-    files = [member.path for member in members]
+    files = [path for _, path in members]
     for name, path in members:
         if not path.is_file():
             what = "is no regular file" if path.exists() else "no such file"
@@ -109,14 +118,14 @@ def read(members: Sequence[Member], given: Collection[str] = ()) -> list[Entry]:
                 groups += (replace(entry, format=name) for entry in grouped(files))
     taken = {path for group in groups for path in group.files}
     entries, unread = list[Entry](), dict[str, InputError]()
-    for member in members:
+    for name, path in members:
         try:
-            with faults_named(f"{member.name} cannot be read"):
-                entries += _read_results(member) if member.path not in taken else []
+            with faults_named(f"{name} cannot be read"):
+                entries += _read_results(name, path) if path not in taken else []
         except UnknownFormat as error:
-            if member.name in given:
+            if name in given:
                 raise
-            unread[member.name] = error
+            unread[name] = error
     if unread and not entries and not groups:
         raise next(iter(unread.values()))
     for group in groups:  # of a result that they lie beside, and after whose job or file they are named
@@ -151,8 +160,7 @@ def _lies_beside(group: Entry, entry: Entry) -> bool:
     return file.parent == group.files[0].parent and named and file.name.endswith(host)
 
 
-def _read_results(member: Member) -> Iterable[Entry]:
-    name, path = member
+def _read_results(name: str, path: Path) -> Iterable[Entry]:
     readers = claim_entries.readers()
     wanted = ", ".join(one.WANTED for one in readers if one.WANTED)
     try:

@@ -193,7 +193,9 @@ def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
     wrote = any(part.bytes for part in in_direction(results.jobs, "write"))
     has_syncs = kind == ("write" if wrote else "read")
     servers = tuple(name for name in by_client(results.jobs) if name)
-    syncs = [job.syncs for job in results.jobs if job.syncs is not None]
+    known = [job for job in results.jobs if job.syncs is not None]
+    # What sync_file_range wrote, which fio times as well, is durable nowhere.
+    syncs = [job.syncs or 0 if "sync_file_range" in job.options else job.timed_syncs for job in known]
     laid_out = "Laying out IO file" in results.messages
     doubts = {
         "no-operations": counted and not operations,

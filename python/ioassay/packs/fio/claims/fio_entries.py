@@ -207,8 +207,6 @@ def _entry(results: Results, jobs: Sequence[Job]) -> Entry:
 
 def _doubts(results: Results, jobs: Sequence[Job]) -> Iterator[Warning_]:
     yield from results.warnings
-    if results.unread:
-        yield Warning_("fields-unread", f"fio's output also has {', '.join(results.unread)}: nothing is made of it")
     if (idle := [job.name for job in jobs if not job.ios]) and len(idle) < len(jobs):
         yield Warning_("jobs-idle", f"{', '.join(dict.fromkeys(idle))}: did no request", "see whether it was to do any")
     if unsteady := next((job for job in jobs if job.unsteady), None):

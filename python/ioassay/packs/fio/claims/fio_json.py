@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from ioassay import validation
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import equal, parts_from, quotient, text_around, whole_number
+from ioassay.formats.number_parsing import equal, leave_out, parts_from, quotient, text_around, whole_number
 from ioassay.packs.fio.claims.fio_results import (
     CPU,
     DIRECTIONS,
@@ -328,8 +328,8 @@ def _of_clients(
 
 
 def _run(document: _Results, jobs: Sequence[Job], messages: str, clients: Clients | None) -> Results:
+    leave_out(_unread(document, _Document.__optional_keys__))
     return Results(
-        unread=list(dict.fromkeys(_unread(document, _Document.__optional_keys__))),
         version=document.get("fio version", ""),
         jobs=jobs,
         disks=[_disk(disk) for disk in document.get("disk_util", [])],

@@ -140,6 +140,11 @@ class Job:
         return sum(direction.ios for direction in self.directions.values())
 
     @property
+    def timed_syncs(self) -> int:
+        """Those that are stated, or were timed: of calls of fdatasync fio counts the times alone."""
+        return max(self.syncs or 0, self.sync_latency.count if self.sync_latency else 0)
+
+    @property
     def _is_whole(self) -> bool:
         """Whether each request is in every statistic: a ramp leaves some out of one and not of another."""
         return bool(self.options) and not {"ramp_time", "io_submit_mode"} & self.options.keys()
@@ -264,8 +269,6 @@ class Results:
     started_unix_s: float = 0.0
     clients: Clients | None = None
     """None where fio made the load itself."""
-    unread: Sequence[str] = ()
-    """What nothing here is made of, though it may say something: keys of JSON, lines of a report."""
     warnings: Sequence[Warning_] = ()
     spoiled: Sequence[str] = ()
     """Fields in which fio printed no number (`-nan`), and latencies of which such a field is one."""

@@ -16,6 +16,7 @@ from ioassay.errors import InputError
 from ioassay.formats.number_parsing import (
     Quantity,
     equal,
+    leave_out,
     lines_with,
     parts_from,
     quotient,
@@ -171,8 +172,9 @@ def _parse(text: str) -> tuple[Results, Mapping[str, JobFacts]]:
     jobs = [_job(block, facts.get(block.head[1], JobFacts()).record_bytes) for block in reports]
     if not _SERVER.search(text):  # each server has groups of its own
         jobs = [replace(job, misfits=tuple(_of_sums(jobs, job, sums.pop(job.group, [])))) for job in jobs]
-    unread = ["latencies by priority, which are read in JSON"] if _BY_PRIORITY.search(text) else []
-    return Results("", jobs, messages=text, unread=unread), facts
+    if _BY_PRIORITY.search(text):
+        leave_out(["latencies by priority, which are read in JSON"])
+    return Results("", jobs, messages=text), facts
 
 
 def parse_with_options(text: str, source: str) -> Results:

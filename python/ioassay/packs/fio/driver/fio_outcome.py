@@ -241,8 +241,7 @@ def metrics(jobs: Sequence[Job]) -> dict[str, float]:
                 shares = {percentile_name(percent): ns for percent, ns in percentiles_ns(latency).items()}
                 values, (whose, slash, plain) = latency.statistics_ns | shares, kind.rpartition("/")
                 found |= {f"{whose}{slash}{name}.{plain}.{key}": ns for key, ns in values.items()}
-    # Of calls of fdatasync fio counts the times alone.
-    if syncs := sum(max(job.syncs or 0, job.sync_latency.count if job.sync_latency else 0) for job in jobs):
+    if syncs := sum(job.timed_syncs for job in jobs):
         found["sync.ios"] = syncs
     if (took_s := elapsed_s(jobs, tuple(_NAMES))) > 0:
         found["cpu.usr"] = sum(job.cpu.usr_percent * job.runtime_s for job in jobs) / took_s
