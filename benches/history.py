@@ -193,7 +193,7 @@ WORKLOADS = 6
 def comparisons(series: int, seed: int) -> Iterator[str]:
     number = max(series // 4, 1)
     yield f"compare of {number} runs in which nothing changed, after {EARLIER} or more: exit 1 (95 %);"
-    yield f"{WORKLOADS} conditions, bandwidth, IOPS, latency; n = {REPETITIONS}, margin {MARGIN:.0%}; at last {STEP - 1:+.0%} in one"
+    yield f"{WORKLOADS} conditions, 3 responses, n = {REPETITIONS}, margin {MARGIN:.0%}; at last {STEP - 1:+.0%} in one"
     yield _cells(
         "", ["run, history", "two runs, history", "two runs", "two runs, --fail-on any", "slower run, history"]
     )

@@ -1,4 +1,4 @@
-"""The changes of a made history of 300 runs on three machines are all found, with what changed beside them, none else."""
+"""All changes of a made history are found, with what changed beside them, and no others."""
 
 from __future__ import annotations
 
