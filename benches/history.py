@@ -21,19 +21,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from ioassay.stats.result import Floats
+from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from made_history import STUDY, made_history
+
 from lab import Lab
 
 LAB = Lab()
@@ -180,6 +185,72 @@ def steps(series: int, seed: int) -> Iterator[str]:
         yield _cells(f"  {NEAR} runs after it", early)
 
 
+EARLIER, LATER = 30, 10
+"""Runs of a history: those that are there before the first comparison, and those that are compared and then added."""
+WORKLOADS = 6
+
+
+def comparisons(series: int, seed: int) -> Iterator[str]:
+    number = max(series // 4, 1)
+    yield f"compare of {number} runs in which nothing changed, after {EARLIER} or more: exit 1 (95 %);"
+    yield f"{WORKLOADS} conditions, 3 responses, n = {REPETITIONS}, margin {MARGIN:.0%}; at last {STEP - 1:+.0%} in one"
+    yield _cells(
+        "", ["run, history", "two runs, history", "two runs", "two runs, --fail-on any", "slower run, history"]
+    )
+    every = np.zeros(5, dtype=np.int64)
+    noises = [Noise(follows, run, 0.03) for follows in (0.0, 0.7) for run in (0.0, 0.01, 0.02, 0.05)]
+    for place, noise in enumerate(noises):
+        random = np.random.default_rng([seed, 4, place])
+        parts = [min(LATER, number - done) for done in range(0, number, LATER)]
+        exits = np.sum([_later_runs(noise, part, random) for part in parts], axis=0)
+        every += exits
+        yield _cells(str(noise), [share(int(count), number) for count in exits])
+    yield _cells("all", [share(int(count), number * len(noises)) for count in every])
+
+
+def _later_runs(noise: Noise, number: int, random: Random) -> npt.NDArray[np.int64]:
+    """In how many of so many runs of one new history each way of comparing fails a job."""
+    from ioassay.packs.comparison.earlier_runs import as_run, earlier_runs
+    from ioassay.packs.comparison.run_comparison import FailOn, compare
+    from ioassay.packs.history import history_store
+
+    starts = replace(noise, repetition=0.0)
+    rates = [drawn(starts, EARLIER + number, random) for _ in range(WORKLOADS)]
+    exits = np.zeros(5, dtype=np.int64)
+    words: Any = patch("ioassay.narrative.pipeline.analyse_all", lambda run: [])  # headlines, which nobody reads here
+    with words, tempfile.TemporaryDirectory() as folder:
+        store, before = history_store.open(folder), None
+        for place in range(EARLIER + number):
+            own = [float(one[place]) for one in rates]
+            run = _night(own, place, noise.repetition, random)
+            if before is not None and place >= EARLIER:
+                slower = _night([STEP * own[0], *own[1:]], place, noise.repetition, random)
+                known, of_slower = earlier_runs(folder, run), earlier_runs(folder, slower)
+                found = [
+                    compare(as_run(known, run), run, MARGIN, earlier=known, is_history=True),
+                    compare(before, run, MARGIN, earlier=earlier_runs(folder, run, before)),
+                    compare(before, run, MARGIN),
+                    compare(before, run, MARGIN, fail_on=FailOn.ANY),
+                    compare(as_run(of_slower, slower), slower, MARGIN, earlier=of_slower, is_history=True),
+                ]
+                exits += [one.regression for one in found]
+            store.add(run)
+            before = run
+    return exits
+
+
+def _night(rates: Sequence[float], place: int, scatter: float, random: Random) -> Dataset:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        rate = rates[int(point["iodepth"]) - 1] * (1 + scatter * random.standard_normal())
+        return {"read.bw": rate, "read.iops": rate / 4096, "read.lat.mean": 1e12 / rate}
+
+    rows = LAB.run(_study(WORKLOADS), measure, REPETITIONS)
+    for row in rows.trials:
+        row["started_unix_s"] = 1.7e9 + 86400 * place + 10 * row["order"]
+    records: Dataset = LAB.records(rows, host={"identity": {"key": "0", "machine": "rack-a"}})
+    return records
+
+
 TURNS: dict[str, tuple[Noise, float]] = {
     "each start for itself": (Noise(0.0, 0.03), 0.0),
     "starts follow, AR 0.7": (Noise(0.7, 0.03), 0.0),
@@ -190,8 +261,8 @@ TURNS: dict[str, tuple[Noise, float]] = {
 
 
 def turns(series: int, seed: int) -> Iterator[str]:
-    yield f"compare of two runs in turns A B B A, margin {MARGIN:.0%}: exit 1, of {series} sessions (95 %); then the most"
-    yield "that is possible: two-sided z of generalised least squares with the true covariance"
+    yield f"compare of two runs in turns A B B A, margin {MARGIN:.0%}: exit 1, of {series} sessions (95 %), then the"
+    yield "most that is possible: two-sided z of generalised least squares with the true covariance"
     yield _cells("", [f"n = {n}, {STEP - 1:+.0%}" if step != 1 else f"n = {n}, no change" for step, n in _DESIGNS])
     for number, (name, (noise, drift)) in enumerate(TURNS.items()):
         for conditions in (1, 6):
@@ -237,7 +308,9 @@ def _measured(table: Sequence[Floats], point: Mapping[str, Any], repetition: int
 
 @cache
 def _study(conditions: int) -> Study:
-    return LAB.study("turns", factors={"iodepth": [*range(1, conditions + 1)]}, responses=["read.bw"])
+    factors = {"iodepth": [*range(1, conditions + 1)]}
+    made: Study = LAB.study("nightly", factors=factors, responses=["read.bw", "read.iops", "read.lat.mean"])
+    return made
 
 
 def _most_power(noise: Noise, drift: float, n: int, step: float, conditions: int) -> float:
@@ -253,7 +326,6 @@ def _most_power(noise: Noise, drift: float, n: int, step: float, conditions: int
 def made(_: int, seed: int) -> Iterator[str]:
     """A change is found by points of its series within NEAR days."""
     from ioassay.packs.history import history_store, trend
-    from made_history import STUDY, made_history
 
     with tempfile.TemporaryDirectory() as folder:
         changes = made_history(Path(folder), seed)
@@ -272,8 +344,8 @@ def made(_: int, seed: int) -> Iterator[str]:
         sizes = [
             f"{step.point.size:.3f} ({step.point.change.low:.3f} to {step.point.change.high:.3f})" for step in found
         ]
-        yield f"  {change.host}, {', '.join(change.conditions)}, ×{change.ratio}: in {len(found)} of {len(affected)} series"
-        yield f"    {change.fact} is named in {named}; {', '.join(sizes)}"
+        yield f"  {change.host}, {', '.join(change.conditions)}, ×{change.ratio}: {len(found)} of {len(affected)}"
+        yield f"    series; {change.fact} is named in {named}; {', '.join(sizes)}"
     others = [f"{one.host}, {one.condition}, {one.response}, {step.run.begun:%Y-%m-%d}" for one, step in points]
     others += [
         f"{one.host}, {one.condition}, {one.response}, drift" for one in series if getattr(one.changes, "drift", 0)
@@ -285,7 +357,7 @@ def _cells(first: str, others: Sequence[str] | dict[str, Any]) -> str:
     return f"{first:34}" + "".join(f"{one:>34}" for one in others)
 
 
-SECTIONS = {"points": points, "steps": steps, "turns": turns, "made": made}
+SECTIONS = {"points": points, "steps": steps, "comparisons": comparisons, "turns": turns, "made": made}
 
 
 def main() -> None:

@@ -175,20 +175,19 @@ def _run(
     def measure(point: Mapping[str, Any], _: int) -> dict[str, Any]:
         condition = str(point["case"])
         way = "write" if "writes" in condition else "read"
-        factor = float(np.exp(REPETITION_SCATTER * random.standard_normal())) * (
-            random.uniform(0.6, 0.85) if unfit else 1
-        )
-        found = {f"{way}.bw": rates[condition] * factor, "_environment": environment}
-        if condition.startswith("random"):
-            tail = float(np.exp(REPETITION_SCATTER * random.standard_normal()))
-            found[f"{way}.lat.p99"] = 4e14 / found[f"{way}.bw"] * tail
-        return found
+        slower, tail = np.exp(REPETITION_SCATTER * random.standard_normal(2))
+        rate = float(rates[condition] / slower)
+        if unfit:
+            rate *= random.uniform(0.6, 0.85)
+        latency = {f"{way}.lat.p99": 4e14 / rate * float(tail)} if condition.startswith("random") else {}
+        return {f"{way}.bw": rate, **latency, "_environment": environment}
 
     rows = lab.run(study, measure, REPETITIONS, seed=int(random.integers(2**31)))
     for row in rows.trials:
         row["started_unix_s"] = begun.timestamp() + 12 * row["order"]
         row["duration_s"] = 10.0
-    return lab.records(rows, host=host)
+    records: Dataset = lab.records(rows, host=host)
+    return records
 
 
 def _identity(machine: str) -> str:
