@@ -405,6 +405,11 @@ class LowerBound(float):
     """A value that the true one is not below. Texts and tables that show it say so, and need not know why."""
 
 
+def lower_bounds(values: Iterable[float]) -> tuple[int, ...]:
+    """The places of values that are lower bounds."""
+    return tuple(place for place, value in enumerate(values) if isinstance(value, LowerBound))
+
+
 def format_metric(name: str, value: float) -> str:
     """`value` of the metric `name` with its unit, for people."""
     shown = metric(name).format(value)

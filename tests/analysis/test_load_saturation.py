@@ -168,3 +168,20 @@ def test_a_comparison_claims_only_what_lower_bounds_allow(
     last = [cells(one, one.studies[0], "read.lat.p99").cells[-1] for one in (a, b)]
     (row,) = judged_pairs("study", "read.lat.p99", [(last[0], last[1])])
     assert row.verdict == verdict and (row.needed is None or verdict != Verdict.UNDECIDED)
+
+
+def test_nothing_is_certainly_above_a_lower_bound_and_none_is_the_lowest(lab: Any) -> None:
+    """A load that wakes a drive up: the latency of what is let in falls, and nobody knows that of what waits."""
+    study = lab.study(factors={"rate_iops": [1000, 2000, 8000]}, responses=["read.lat.mean"])
+    seen, random = {1000: 9e5, 2000: 4e5, 8000: 2e5}, np.random.default_rng(1)
+
+    def measure(point: Any, _: int) -> dict[str, Any]:
+        rate = point["rate_iops"]
+        return {"read.iops": min(rate, 4000), "read.lat.mean": seen[rate] * random.normal(1, 0.01)}
+
+    records = lab.records(lab.run(study, measure, 5))
+    found = {one.question: one for one in analyse_all(records) if one.response == "read.lat.mean"}
+    (effect,) = found["effect"].statistics["slices"]
+    assert (effect["best"], effect["worst"], effect["shape"]) == (2000, 1000, "unclear")
+    assert found["peak"].statistics["best"] == 2000 and 8000 in found["peak"].statistics["not_worse"]
+    assert found["peak"].statistics["probability_of_being_best"][2] == 0

@@ -21,10 +21,11 @@ from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.one_factor import lower_is_better
 from ioassay.factors import CASE
+from ioassay.metrics import LowerBound, lower_bounds
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, average
 from ioassay.stats.contrasts import Contrasts, Pair, best, best_level, repetitions_needed
-from ioassay.stats.result import Undefined, mean_of, plain
+from ioassay.stats.result import Undefined, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -189,7 +190,7 @@ def _among(found: Cells, options: Sequence[Scalar], confidence: float) -> Choice
     wanted = replace(found, cells=tuple(cell for cell in found.cells if cell.point[CASE] in options))
     places = [part for part in wanted.slices(CASE) if len(part.cells) > 1]
     compared = replace(wanted, cells=tuple(cell for part in places for cell in part.cells))
-    means = [mean_of(values) for values in compared.groups]
+    means = [cell.mean for cell in compared.cells]
     if len(options) < 2 or not means or min(means) <= 0:
         return None
     rows = [{compared.cells[index].point[CASE]: index for index in row.values()} for row in compared.grid(CASE)]
@@ -203,7 +204,8 @@ def _among(found: Cells, options: Sequence[Scalar], confidence: float) -> Choice
         standings.append(_standing(part.where(), known, own, lower, confidence, len(places)))
     table = [[row[option] for row in rows] for option in everywhere]
     whole = model if isinstance(model, Undefined) else average(model, table)
-    centres = [float(np.exp(np.mean([np.log(means[number]) for number in numbers]))) for numbers in table]
+    each = [[means[number] for number in numbers] for numbers in table]
+    centres = [(LowerBound if lower_bounds(own) else float)(np.exp(np.mean(np.log(own)))) for own in each]
     overall = _standing({}, dict(zip(everywhere, centres, strict=True)), whole, lower, confidence, 1)
     return Choice(found, replace(overall, means={}), tuple(standings), min(values.size for values in compared.groups))
 
@@ -217,14 +219,14 @@ def _standing(
     share: int,
 ) -> Standing:
     """Ranked by mean; of equals the first as the study lists them."""
-    options = list(means)
-    first = options[best([*means.values()], lower=lower)]
+    options, bounded = list(means), lower_bounds(means.values())
+    first = options[best([*means.values()], lower=lower, bounded=bounded)]
     ranked = tuple(sorted(options, key=lambda one: (one != first, means[one] if lower else -means[one])))
     others = ranked[1:]
     if isinstance(model, Undefined):
         ratios = {option: max(means[first] / means[option], means[option] / means[first]) for option in others}
         return Standing(where, ranked, means, ratios, ranked, (), None)
-    contrasts = Contrasts(model, confidence, share=share)
+    contrasts = Contrasts(model, confidence, share=share, bounded=bounded)
     found, at = best_level(contrasts, lower=lower), options.index
     duels = {
         option: contrasts.pair(at(option), at(first)) if lower else contrasts.pair(at(first), at(option))

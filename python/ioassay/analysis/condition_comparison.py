@@ -17,7 +17,7 @@ from itertools import compress
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell
-from ioassay.metrics import LowerBound
+from ioassay.metrics import lower_bounds
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import (
@@ -85,11 +85,6 @@ class Row:
     scatter: RunScatter = RunScatter.NONE
 
     @property
-    def bounded(self) -> tuple[bool, bool]:
-        """Whether the means of A and B are lower bounds of latencies, where fewer requests were served than offered."""
-        return isinstance(self.mean_a, LowerBound), isinstance(self.mean_b, LowerBound)
-
-    @property
     def interval(self) -> Interval | None:
         """The one that the verdict is read from: of 'same' that of the two one-sided tests."""
         if self.verdict == Verdict.SAME and self.equivalence is not None:
@@ -97,8 +92,8 @@ class Row:
         return self.ratio.interval if isinstance(self.ratio, Ratio) else None
 
 
-_ALLOWED = {(True, False): Verdict.FASTER, (False, True): Verdict.SLOWER}
-"""What is certain of lower bounds: what they leave out can only make them slower."""
+_CERTAIN: dict[tuple[int, ...], Verdict] = {(0,): Verdict.FASTER, (1,): Verdict.SLOWER}
+"""Where A, or B, is a lower bound: what it leaves out can only make it slower."""
 
 
 def judged_pairs(
@@ -172,7 +167,7 @@ def judged(rows: Sequence[Row], risk: float, claims: int | None = None) -> list[
         if direction == Verdict.CHANGED and (metric := metrics.metric(row.response)).is_speed:
             direction = Verdict.FASTER if (ratio.ratio > 1) == (metric.better == "higher") else Verdict.SLOWER
         verdict = Verdict.SAME if same.equivalent else direction if apart else row.verdict
-        if any(row.bounded) and verdict != _ALLOWED.get(row.bounded):
+        if (bounded := lower_bounds((row.mean_a, row.mean_b))) and verdict != _CERTAIN.get(bounded):
             verdict, row = Verdict.UNDECIDED, replace(row, needed=None)
         p = min(1.0, ratio.p * risk / part)
         found.append(replace(row, ratio=ratio, equivalence=same, p_adjusted=p, verdict=verdict))

@@ -26,6 +26,8 @@ from ioassay.analysis.measurements.cells import (
     Cells,
     cells,
     interval,
+    offered_loads,
+    point_key,
     that_count,
     trial_histograms,
 )
@@ -227,6 +229,8 @@ def end_steady(variables: Sequence[Mapping[int, float]]) -> bool:
 def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tuple[Latencies, ...]:
     """Every condition that has histograms of this direction and kind, in the study's order."""
     known, design = trial_histograms(records, study, direction, kind), study.design
+    late = {key for key, load in offered_loads(records, study).items() if load.saturated}
+    late = late if metrics.counts_from_issue(f"{direction}.{kind}.mean") else set()
     grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
     for row in that_count(records, study).iter_rows(named=True):
         if row["status"] == OK and row["trial"] in known:
@@ -234,14 +238,14 @@ def _latencies(records: Dataset, study: Study, direction: str, kind: str) -> tup
     found, confidence = [], study.analysis.confidence
     unbounded = Undefined("too few requests to bound this percentile on both sides")
     for point, parts in sorted(grouped.values(), key=lambda condition: design.place(condition[0])):
-        merged, percentiles = merge_histograms(parts), []
+        merged, percentiles, shown = merge_histograms(parts), [], LowerBound if point_key(point) in late else float
         intervals = percentile_intervals(pseudo_values(parts, PERCENTILES), confidence)
         for percent, bounds in zip(PERCENTILES, intervals, strict=True):
             ends = merged.quantile_interval(percent / 100, confidence)
             naive = Interval(*ends, confidence, "binomial") if np.isfinite(ends).all() else unbounded
             beyond = merged.count * (1 - percent / 100)
-            percentiles.append(Percentile(percent, merged.quantile(percent / 100), bounds, naive, beyond))
-        found.append(Latencies(point, len(parts), merged.count, merged.mean or 0.0, tuple(percentiles)))
+            percentiles.append(Percentile(percent, shown(merged.quantile(percent / 100)), bounds, naive, beyond))
+        found.append(Latencies(point, len(parts), merged.count, shown(merged.mean or 0.0), tuple(percentiles)))
     return tuple(found)
 
 

@@ -77,18 +77,10 @@ def analyse(records: Dataset, study: Study) -> list[Saturation]:
         return []
     found, confidence, places = cells(records, study, f"{direction}.lat.{PERCENTILE}"), study.analysis.confidence, []
     for family in level_families(found, factor, confidence) if factor in found.varying() else ():
-        levels = [
-            LoadLevel(
-                load.offered,
-                load.served,
-                interval(load.metric, load.rate, confidence),
-                cell.mean,
-                interval(found.response, cell, confidence),
-                load.saturated,
-            )
-            for cell in family.cells
-            if (load := cell.load) is not None
-        ]
+        levels = []
+        for cell, load in ((cell, cell.load) for cell in family.cells if cell.load):
+            own = interval(load.metric, load.rate, confidence), cell.mean, interval(found.response, cell, confidence)
+            levels.append(LoadLevel(load.offered, load.served, *own, load.saturated))
         if len(levels) == len(family.cells) > 2:
             places.append(_place(study, direction, family, tuple(levels)))
     return places

@@ -25,6 +25,7 @@ from ioassay import metrics
 from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.factors import HOST, level_axis_numbers, level_key
+from ioassay.metrics import lower_bounds
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import Scale, average
 from ioassay.stats.contrasts import (
@@ -39,7 +40,7 @@ from ioassay.stats.contrasts import (
     slope,
 )
 from ioassay.stats.linear_models import LackOfFit, Line, fit_line, lack_of_fit, one_way
-from ioassay.stats.result import Undefined, as_floats
+from ioassay.stats.result import Undefined
 from ioassay.stats.shapes import ShapeKind, direction, goes
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -96,7 +97,8 @@ def level_families(found: Cells, factor: str, confidence: float) -> list[LevelFa
             made.append(LevelFamily(factor, part, ordered, numbers, model))
             continue
         kinds, means = regressors(numbers), model.part([places[id(cell)] for cell in ordered])
-        contrasts = Contrasts(means, confidence, share=len(slices), lines=len(kinds))
+        bounded = lower_bounds([cell.mean for cell in ordered])
+        contrasts = Contrasts(means, confidence, share=len(slices), lines=len(kinds), bounded=bounded)
         lines = {kind: slope(contrasts, x) for kind, x in kinds.items()}
         made.append(LevelFamily(factor, part, ordered, numbers, contrasts, lines))
     return made
@@ -116,12 +118,11 @@ def regressors(numbers: tuple[float, ...] | None) -> dict[str, tuple[float, ...]
 class Shape:
     """What a response does over a factor, whose levels ascend (or are in the study's order).
 
-    UP and DOWN go from `start` to `end`: the first level and the last, unless others are lower or higher by more than
-    the margin, or only those certainly differ. `change`: the mean at the end against that at the start. `plateau`: the
-    first of at least two levels at the end that certainly agree to within the margin, so that the response rises or
-    falls no more; it begins not before `earliest`. None where the response still moves, or the data do not show it.
-    `tendency`: where no pair gives the direction but a straight line does, the p of its slope; `kind` is UP or DOWN
-    then.
+    UP and DOWN go from `start` to `end`: the first level and the last, unless these do not certainly differ, or others
+    are lower or higher by more than the margin. `change`: the mean at the end against that at the start. `plateau`: the
+    first of at least two levels at the end that certainly agree to within the margin, so that the response moves no
+    more; it begins not before `earliest`. None where it still moves, or the data do not show it. `tendency`: where only
+    a straight line gives the direction, UP or DOWN, the p of its slope.
     """
 
     kind: ShapeKind
@@ -152,7 +153,7 @@ def shape(family: LevelFamily) -> Shape | None:
         flat = plateau(contrasts, lower=kind == ShapeKind.DOWN)
         ends = flat and flat.last == end and 0 < flat.first < end
         flat = flat if flat and ends and levels_off(contrasts, family.numbers, flat) else None
-    lowest, highest = best(means, lower=True), best(means)
+    lowest, highest = best(means, lower=True, bounded=contrasts.bounded), best(means)
     if kind in (ShapeKind.UP, ShapeKind.DOWN):
         low, high = (start, end) if kind == ShapeKind.UP else (end, start)
         apart = tendency is not None or contrasts.above[high, low]
@@ -316,15 +317,15 @@ def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects
 def effect(family: LevelFamily, confidence: float) -> Effect:
     classic, contrasts = one_way(family.part.groups), family.contrasts
     known = contrasts if isinstance(contrasts, Contrasts) else None
-    means = as_floats([cell.mean for cell in family.cells])
-    low, high = best(means, lower=True), best(means)
+    means = [cell.mean for cell in family.cells]
+    low, high = best(means, lower=True, bounded=lower_bounds(means)), best(means)
     first, worst = (low, high) if family.lower else (high, low)
     return Effect(
         family=family,
         explained=None if isinstance(classic, Undefined) else max(classic.omega2, 0.0),
         best=family.cells[first],
         worst=family.cells[worst],
-        ratio=float(means[high] / means[low]) if means[low] > 0 else None,
+        ratio=means[high] / means[low] if means[low] > 0 else None,
         pair=known.pair(high, low) if known and known.means.scale == Scale.LOG else None,
         shape=shape(family) if family.numbers and len(family.numbers) > 2 else None,
         p=known.p(*known.largest) if known else None,

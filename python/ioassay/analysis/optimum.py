@@ -309,7 +309,8 @@ def measure(records: Dataset, study: Study, family: LevelFamily, *, workers: boo
     groups = [cell.values for cell in family.cells]
     found = contrasts if isinstance(contrasts, Undefined) else best_level(contrasts, lower=lower, seed=study.seed)
     means = as_floats([mean_of(group) for group in groups])
-    top = best(means, lower=lower) if isinstance(found, Undefined) else found.index
+    bounded = metrics.lower_bounds(cell.mean for cell in family.cells)
+    top = best(means, lower=lower, bounded=bounded) if isinstance(found, Undefined) else found.index
     exact = family.part.exact and (isinstance(contrasts, Undefined) or contrasts.means.exact)
     peak = Peak(
         **vars(family),

@@ -66,6 +66,8 @@ class Contrasts:
     margin: float = MARGIN
     share: int = 1
     lines: int = 0
+    bounded: tuple[int, ...] = ()
+    """Conditions whose means are lower bounds: nothing is certainly above one, or as high."""
 
     @property
     def risk(self) -> float:
@@ -121,7 +123,7 @@ class Contrasts:
     @cached_property
     def above(self) -> Bools:
         """i is certainly above j."""
-        return np.asarray(self.differences > self.reach)
+        return self._of_known(self.differences > self.reach)
 
     @cached_property
     def rises(self) -> Bools:
@@ -136,7 +138,13 @@ class Contrasts:
     @cached_property
     def near(self) -> Bools:
         """i is certainly not below j by more than the margin."""
-        return np.asarray(-self.differences + self.tolerance <= self.bound)
+        return self._of_known(-self.differences + self.tolerance <= self.bound)
+
+    def _of_known(self, certain: Bools) -> Bools:
+        found: Bools = np.array(certain)
+        found[:, list(self.bounded)] = False
+        np.fill_diagonal(found, np.diagonal(certain))
+        return found
 
     @property
     def equivalent(self) -> bool:
@@ -423,9 +431,13 @@ class Plateau:
     earliest: int
 
 
-def best(values: Sequence[float] | Floats, *, lower: bool = False) -> int:
-    """The place of the largest value (smallest with `lower`); of values that differ by rounding the first."""
-    return int(np.argmax(is_best(values, lower=lower)))
+def best(values: Sequence[float] | Floats, *, lower: bool = False, bounded: Sequence[int] = ()) -> int:
+    """The place of the largest value (smallest with `lower`); of values that differ by rounding the first.
+
+    In the places `bounded` values are lower bounds: none is the smallest where another is known.
+    """
+    known = [place for place in range(len(values)) if not lower or place not in bounded] or [*range(len(values))]
+    return known[int(np.argmax(is_best(np.asarray(values)[known], lower=lower)))]
 
 
 def is_best(values: Sequence[float] | Floats, *, lower: bool = False) -> Bools:
@@ -447,10 +459,13 @@ def best_level(family: Contrasts, *, lower: bool = False, seed: int = 1) -> Best
         probability = first / first.sum()
     else:  # how often each is best among draws about the estimates, with Student's deviations of the model
         deviations = np.random.default_rng(seed).standard_t(means.df, (DRAWS, scores.size))
-        winners = np.argmax(scores + np.sqrt(means.squared_errors) * deviations, axis=1)
+        drawn = scores + np.sqrt(means.squared_errors) * deviations
+        if lower and len(family.bounded) < scores.size:
+            drawn[:, list(family.bounded)] = -np.inf
+        winners = np.argmax(drawn, axis=1)
         probability = np.bincount(winners, minlength=scores.size) / DRAWS
     return BestLevel(
-        best(means.means, lower=lower),
+        best(means.means, lower=lower, bounded=family.bounded),
         tuple(np.flatnonzero(~better.any(axis=0)).tolist()),
         tuple(np.flatnonzero(near.all(axis=1)).tolist()),
         tuple(probability.tolist()),
@@ -464,7 +479,7 @@ def plateau(family: Contrasts, *, lower: bool = False) -> Plateau | None:
     that the chance of one too many is that of a single test at each end (fixed sequence: Maurer, Hothorn and Lehmacher,
     1995; Westfall and Krishen, Journal of Statistical Planning and Inference 99, 2001).
     """
-    found = best(family.means.means, lower=lower)
+    found = best(family.means.means, lower=lower, bounded=family.bounded)
     good: Bools = np.asarray(_oriented(family, lower)[1].all(axis=1))
     if not good[found]:
         return None
@@ -498,7 +513,7 @@ def second_peaks(family: Contrasts, *, lower: bool = False) -> tuple[int, ...]:
     """Levels on either side of the best that a level between them is certainly worse than: one a side at most."""
     better, _ = _oriented(family, lower)
     means = family.means.means
-    peak, found = best(means, lower=lower), list[int]()
+    peak, found = best(means, lower=lower, bounded=family.bounded), list[int]()
     for side in (range(peak - 2, -1, -1), range(peak + 2, means.size)):
         apart = [
             index

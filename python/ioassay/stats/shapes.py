@@ -42,7 +42,7 @@ def direction(contrasts: Contrasts) -> ShapeKind:
     if contrasts.equivalent:
         return ShapeKind.LEVEL
     rises, falls, means = contrasts.rises, contrasts.falls, contrasts.means.means
-    last, ends = len(rises) - 1, (best(means, lower=True), best(means))
+    last, ends = len(rises) - 1, (best(means, lower=True, bounded=contrasts.bounded), best(means))
     if rises.any() and falls.any():
         for kind, before, after in ((ShapeKind.PEAK, rises, falls), (ShapeKind.DIP, falls, rises)):
             for inner in range(1, last):
@@ -57,19 +57,24 @@ def direction(contrasts: Contrasts) -> ShapeKind:
 
 
 def goes(contrasts: Contrasts, way: int) -> bool:
-    """Whether all means go up (1) or down (-1), and no pair of levels certainly goes the other way."""
-    against = contrasts.falls if way > 0 else contrasts.rises
-    return not against.any() and monotone(contrasts, lower=way < 0)
+    """Whether all means go up (1) or down (-1), and no pair of levels certainly goes the other way.
+
+    Lower bounds are above all they rise from, and nothing more is known of them.
+    """
+    against, size = contrasts.falls if way > 0 else contrasts.rises, len(contrasts.bounded)
+    at_the_top = range(len(against))[-size:] if way > 0 else range(size)
+    known = not size or contrasts.bounded == tuple(at_the_top)
+    return known and not against.any() and monotone(contrasts, lower=way < 0)
 
 
 def monotone(family: Contrasts, *, lower: bool = False) -> bool:
     """Whether the means of levels in order rise (`lower`: fall), as far as they show: a rising curve fits all of them.
 
-    They end above their start and never fall by half of their range, as a saw does, whose ends may lie anywhere.
+    They end higher by more than they ever fall, and fall by less than half of their range: a saw may end anywhere.
     """
     values = -family.means.estimates if lower else family.means.estimates
     fall = float((np.maximum.accumulate(values) - values).max())
-    rises = values[-1] > values[0] and fall < _TURNS * np.ptp(values)
+    rises = values[-1] - values[0] > fall < _TURNS * np.ptp(values)
     return bool(rises) and misfit_p(family, values.size - 1, lower=lower) >= MISFIT
 
 

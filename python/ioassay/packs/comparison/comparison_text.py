@@ -112,7 +112,7 @@ def reservation(row: Row) -> str:
     if isinstance(row.ratio, Undefined):
         return row.ratio.reason
     is_open = row.verdict == Verdict.UNDECIDED and row.needed is not None
-    if any(row.bounded):
+    if metrics.lower_bounds((row.mean_a, row.mean_b)):
         return str(say("comparison.bounded"))
     return str(say("comparison.needs", needed=row.needed)) if is_open else ""
 
