@@ -61,6 +61,8 @@ class Standing:
     candidates: tuple[Scalar, ...]
     as_good: tuple[Scalar, ...]
     needed: int | None
+    undefined: str = ""
+    """Why nothing is compared, where nothing is."""
 
     @property
     def best(self) -> Scalar:
@@ -222,7 +224,7 @@ def _standing(
     best, *others = ranked
     if isinstance(model, Undefined):
         ratios = {option: max(means[best] / means[option], means[option] / means[best]) for option in others}
-        return Standing(where, ranked, means, ratios, ranked, (), None)
+        return Standing(where, ranked, means, ratios, ranked, (), None, model.reason)
     contrasts = Contrasts(model, confidence, share=share)
     found, at = best_level(contrasts, lower=lower), options.index
     duels = {

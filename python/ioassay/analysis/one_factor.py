@@ -36,7 +36,7 @@ from ioassay.stats.contrasts import (
     levels_off,
     plateau,
     repetitions_needed,
-    slope,
+    slopes,
 )
 from ioassay.stats.linear_models import LackOfFit, Line, fit_line, lack_of_fit, one_way
 from ioassay.stats.result import Floats, Undefined, as_floats, mean_of
@@ -96,8 +96,7 @@ def level_families(found: Cells, factor: str, confidence: float) -> list[LevelFa
             continue
         kinds, means = regressors(numbers), model.part([places[id(cell)] for cell in ordered])
         contrasts = Contrasts(means, confidence, share=len(slices), lines=len(kinds))
-        lines = {kind: slope(contrasts, x) for kind, x in kinds.items()}
-        made.append(LevelFamily(factor, part, ordered, numbers, contrasts, lines))
+        made.append(LevelFamily(factor, part, ordered, numbers, contrasts, slopes(contrasts, kinds)))
     return made
 
 
@@ -353,7 +352,7 @@ def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects
 def effect(family: LevelFamily, confidence: float) -> Effect:
     classic, contrasts = one_way(family.part.groups), family.contrasts
     known = contrasts if isinstance(contrasts, Contrasts) else None
-    means = as_floats([mean_of(cell.values) for cell in family.cells])
+    means = known.means.means if known else as_floats([mean_of(cell.values) for cell in family.cells])
     low, high = best_place(means, lower=True), best_place(means, lower=False)
     best, worst = (low, high) if family.lower else (high, low)
     return Effect(

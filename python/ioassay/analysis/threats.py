@@ -41,6 +41,7 @@ class Code(StrEnum):
     BUFFERED = "buffered"
     CACHED_READS = "cached-reads"
     CACHED_WRITES = "cached-writes"
+    TWO_MODES = "two-modes"
     UNSTABLE = "unstable"
     DRIFT = "drift"
     UNSTEADY = "unsteady"
@@ -190,7 +191,14 @@ def cached(context: Context) -> Iterator[Threat]:
 
 
 def instability(context: Context) -> Iterator[Threat]:
-    """Responses that vary by more than 5 %, that drift, and without SNIA's steady state: each kind together."""
+    """Responses in two modes, beyond 5 % variation, that drift, without SNIA's steady state: each kind together."""
+    apart = {
+        response: {name: getattr(part.modes, name) for name in ("ratio", "share", "carries", "needed", "p_of_shares")}
+        for response, part in context.responses.items()
+        if part.modes
+    }
+    if apart:
+        yield context.threat(Code.TWO_MODES, modes=apart)
     cvs, conditions, drifts, unsteady = dict[str, Any](), dict[str, int](), dict[str, Any](), dict[str, Any]()
     for one in stability.analyse(context.records, context.study):
         response = one.cells.response

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from ioassay.analysis.measurements import memoized
 from ioassay.factors import CASE, LevelIndex, level_key, level_word
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
+from ioassay.stats.modes import Modes, modes
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.sample import mean_interval
 from ioassay.store.dataset import Dataset
@@ -95,6 +97,12 @@ class Cells:
 
     def fit(self) -> ConditionMeans | Undefined:
         return fit(self.groups, [cell.repetition for cell in self.cells], exact=self.exact)
+
+    @cached_property
+    def modes(self) -> Modes | None:
+        """The two modes of the repetitions, where they have two."""
+        groups = self.groups
+        return modes(groups) if groups and min(float(group.min()) for group in groups) > 0 else None
 
     @property
     def merged(self) -> bool:
