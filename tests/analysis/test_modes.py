@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.one_factor import Outcome, effects
+from ioassay.analysis.threats import Code, analyse
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.modes import modes
@@ -96,3 +97,16 @@ def test_findings_say_what_two_modes_allow(lab: Any, n: int, outcome: Outcome, s
     findings = analyse_all(records)
     codes = [statement.code for one in findings for statement in one.statements]
     assert f"threats.two-modes_{said}" in codes
+
+
+def test_trials_that_switch_between_two_speeds_are_seen_in_their_logs(lab: Any) -> None:
+    random = np.random.default_rng(7)
+
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        series = np.where(np.arange(80) % 40 < 10, 5e7, 1e8) * (1 + 0.01 * random.standard_normal(80))
+        return {"read.bw": float(series.mean()), "_series": {"read.bw": series}}
+
+    study = lab.study("gc", factors={"iodepth": [1, 2, 4]})
+    (threat,) = [one for one in analyse(lab.records(lab.run(study, measure, 3)), study) if one.code == Code.TWO_MODES]
+    assert (threat.severity, threat.evidence["modes"]) == ("info", {})
+    assert threat.evidence["inside"]["read.bw"] == pytest.approx({"ratio": 2, "share": 0.25}, rel=0.1)

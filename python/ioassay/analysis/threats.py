@@ -19,6 +19,7 @@ import polars as pl
 from ioassay.analysis import stability
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.cells import Cells, cells, label
+from ioassay.analysis.measurements.log_samples import samples, within_trials
 from ioassay.analysis.one_factor import families, shape
 from ioassay.analysis.stability import UNSTABLE_CV
 from ioassay.factors import CONCURRENCY, LevelIndex, changes_operation
@@ -197,8 +198,13 @@ def instability(context: Context) -> Iterator[Threat]:
         for response, part in context.responses.items()
         if part.modes
     }
-    if apart:
-        yield context.threat(Code.TWO_MODES, modes=apart)
+    inside = {
+        response: {"ratio": found.ratio, "share": found.share}
+        for response in context.responses
+        if (found := within_trials(samples(context.records, context.study, response).values()))
+    }
+    if apart or inside:
+        yield context.threat(Code.TWO_MODES, "warning" if apart else "info", modes=apart, inside=inside)
     cvs, conditions, drifts, unsteady = dict[str, Any](), dict[str, int](), dict[str, Any](), dict[str, Any]()
     for one in stability.analyse(context.records, context.study):
         response = one.cells.response

@@ -235,9 +235,11 @@ def _statements(threat: Threat) -> Iterator[Say]:
             codes = [(f"threats.reason{'' if reason else '_unknown'}", number, reason) for reason, number in reasons]
             yield _say(threat, reasons=[say(code, number=number, reason=reason) for code, number, reason in codes])
         case Code.TWO_MODES:
-            one = seen["modes"][most]
-            yield say("threats.two-modes", name=Response(most), **one)
-            yield say(f"threats.two-modes_{'' if one['carries'] else 'not_'}compared", **one)
+            if one := seen["modes"].get(most):
+                yield say("threats.two-modes", name=Response(most), **one)
+                yield say(f"threats.two-modes_{'' if one['carries'] else 'not_'}compared", **one)
+            for name, within in [*seen["inside"].items()][:1]:
+                yield say("threats.two-modes_inside", name=Response(name), **within)
         case Code.UNSTABLE:
             over = seen["cv"][most]
             yield say("threats.unstable", name=Response(most), cv=sizes[most], where=max(over, key=over.get))

@@ -123,7 +123,7 @@ def fit(
         return ConditionMeans(scale, means, estimates, zeros, zeros, math.inf, _MOST_DF, sizes, False)
     if sizes.max() < 2:
         return Undefined("each level has one repetition only, so the variation is unknown")
-    if scale == Scale.LOG and min(float(array.min()) for array in arrays) > 0 and (found := modes(arrays)):
+    if scale == Scale.LOG and (found := modes(arrays)):
         if not found.carries:
             return found.undefined
         arrays = found.in_usual_mode(arrays)

@@ -150,10 +150,12 @@ class Modes:
 
 
 def modes(groups: Sequence[Floats]) -> Modes | None:
-    """The two modes of a response; `groups[i]` are the values of condition i above 0, in the order they ran.
+    """The two modes of a response; `groups[i]` are the values of condition i, in the order they ran.
 
-    None where it has one mode, or the data do not show two.
+    None where it has one mode, where the data do not show two, and where a value is not above 0.
     """
+    if not groups or min(float(group.min()) for group in groups) <= 0:
+        return None
     logs = [np.log(group) for group in groups]
     least, sizes = math.log(LEAST_RATIO), np.array([values.size for values in logs])
     df = int(sizes.sum()) - sizes.size - 1

@@ -101,8 +101,7 @@ class Cells:
     @cached_property
     def modes(self) -> Modes | None:
         """The two modes of the repetitions, where they have two."""
-        groups = self.groups
-        return modes(groups) if groups and min(float(group.min()) for group in groups) > 0 else None
+        return modes(self.groups) if not self.exact else None
 
     @property
     def merged(self) -> bool:
