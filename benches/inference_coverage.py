@@ -30,6 +30,7 @@ from ioassay.analysis.one_factor import ShapeKind, direction
 from ioassay.packs.hosts.questions.host_comparison import deviations
 from ioassay.stats.condition_means import ConditionMeans, Ints, average, fit
 from ioassay.stats.contrasts import MARGIN, Contrasts, best_level, levels_off, plateau, second_peaks, slopes
+from ioassay.stats.modes import modes
 from ioassay.stats.result import Floats
 
 X = np.arange(1.0, 9.0)
@@ -245,12 +246,16 @@ def main() -> None:
     options.add_argument("--errors", default="normal", help=f"of {', '.join(ERRORS)}")
     options.add_argument("--truths", default=",".join(SHAPES), help="names of shapes")
     options.add_argument("--shapes", action="store_true", help="a row for each shape")
+    options.add_argument("--modes", action="store_true", help="count the studies in which two modes are found instead")
     options.add_argument("--contradictions", type=int, metavar="N", help="read the findings of N whole studies instead")
     given = options.parse_args()
     began = time.perf_counter()
     if given.contradictions:
         _print_contradictions(given.contradictions)
         print(f"{time.perf_counter() - began:.0f} s")
+        return
+    if given.modes:
+        _print_modes(given.studies)
         return
     print(f"wrong, of {given.studies} studies a shape: all shapes (worst shape); then made, of all studies")
     print(f"{'':22}{'errors':>11}{'noise':>6}{'n':>4}" + "".join(f"{kind:>14}" for kind in CLAIMS))
@@ -259,6 +264,19 @@ def main() -> None:
         found = {shape: counted(shape, errors, noise, n, given.studies) for shape in given.truths.split(",")}
         _print(found, f"{errors:>11}{noise:6}{n:4}", given.studies, each=given.shapes)
     print(f"{time.perf_counter() - began:.0f} s")
+
+
+def _print_modes(studies: int) -> None:
+    """In how many studies two modes are found, of conditions whose means rise, by errors, noise and number."""
+    print(f"two modes found, % of {studies} studies of 4, 8 and 20 conditions with 2, 3, 5 and 10 repetitions")
+    designs = [*itertools.product((4, 8, 20), (2, 3, 5, 10))]
+    print(f"{'':17}" + "".join(f"{f'{k} x {n}':>8}" for k, n in designs))
+    for errors, noise in itertools.product(ERRORS, (0.05, 0.1)):
+        random, shares = np.random.default_rng(1), []
+        for k, n in designs:
+            made = (study(np.linspace(1, 2, k), errors, noise, n, random) for _ in range(studies))
+            shares.append(100 * sum(modes(groups) is not None for groups in made) / studies)
+        print(f"{errors:11}{noise:6}" + "".join(f"{share:8.1f}" for share in shares), flush=True)
 
 
 def _print_contradictions(studies: int) -> None:

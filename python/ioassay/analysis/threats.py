@@ -199,9 +199,9 @@ def instability(context: Context) -> Iterator[Threat]:
         if part.modes
     }
     inside = {
-        response: {"ratio": found.ratio, "share": found.share}
+        response: {"ratio": within.ratio, "share": within.share}
         for response in context.responses
-        if (found := within_trials(samples(context.records, context.study, response).values()))
+        if (within := within_trials(samples(context.records, context.study, response).values()))
     }
     if apart or inside:
         yield context.threat(Code.TWO_MODES, "warning" if apart else "info", modes=apart, inside=inside)
