@@ -1,12 +1,15 @@
 """How often the claims about a sweep are wrong: studies are made up, the truth is known.
 
-    .venv/bin/python benches/inference_coverage.py [--studies N] [--noise SHARES] [--repetitions NUMBERS] [--shapes]
+    .venv/bin/python benches/inference_coverage.py [--studies N] [--noise SHARES] [--repetitions NUMBERS]
+                                                   [--errors NAMES] [--truths NAMES] [--shapes]
     .venv/bin/python benches/inference_coverage.py --words [--studies N] [--noise SHARES] [--repetitions NUMBERS]
+    .venv/bin/python benches/inference_coverage.py --modes
     .venv/bin/python benches/inference_coverage.py --contradictions N
 
-Twelve shapes over eight levels, normal noise as a share of the mean. A claim is wrong where the true means contradict
-it (`CLAIMS`); a study counts once for each kind, however many claims of the kind it makes. 5 % is what each kind
-promises. A kind that makes no claim has not decided; the last columns say how often a claim was made.
+Twelve shapes over eight levels, and errors of a kind in ERRORS, whose scale is the noise, a share of the mean. Passes
+run in random order. A claim is wrong where the true means contradict it (`CLAIMS`); a study counts once for each kind,
+however many claims of the kind it makes. 5 % is what each kind promises. A kind that makes no claim has not decided;
+the last columns say how often a claim was made.
 
 `--words` counts what is said of the shape, of these and of shapes that turn: saws, humps, a dip in a plateau.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import sys
 import time
 from collections import Counter
@@ -26,8 +30,10 @@ import numpy as np
 from ioassay.analysis.condition_comparison import Verdict, judged_pairs
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.one_factor import LevelFamily, shape
-from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import MARGIN, Contrasts, best_level, levels_off, plateau, second_peaks, slope
+from ioassay.packs.hosts.questions.host_comparison import deviations
+from ioassay.stats.condition_means import ConditionMeans, Ints, average, fit
+from ioassay.stats.contrasts import MARGIN, Contrasts, best_level, levels_off, plateau, second_peaks, slopes
+from ioassay.stats.modes import modes
 from ioassay.stats.result import Floats
 from ioassay.stats.shapes import ShapeKind
 
@@ -73,24 +79,101 @@ CLAIMS = {
     "second peak": "a level is said to stand apart from the best, and the true means have no valley between them",
     "comparison": "a condition is said to be slower or faster and is not, or the same and differs by more than 5 %",
     "slope": "the line through the means is said to rise or to fall, and does not",
+    "hosts": "one of twenty equal hosts is said to be slow or fast, or the one that is slow to be fast",
 }
+HOSTS = np.where(np.arange(20) == 3, 0.9, 1.0)
+"""Of the hosts, over the first two conditions of the shape."""
 _TINY = 1e-9
+Error = Callable[[float, Ints, np.random.Generator], Floats]
 Claims = dict[str, bool]
 """Of each kind that made a claim: whether one was wrong."""
 
 
-def study(truth: Floats, noise: float, n: int, random: np.random.Generator) -> list[Floats]:
-    return [mean * (1 + noise * random.standard_normal(n)) for mean in truth]
+def _walk(start: float, stay: float, times: Ints, random: np.random.Generator) -> Floats:
+    """1 where a trial is in the rarer mode, which it begins in with this chance and stays in with that one."""
+    enter, now = start * (1 - stay) / (1 - start), random.random() < start
+    visited = np.zeros(times.size)
+    for time_index in range(times.size):
+        visited[time_index] = now
+        now = random.random() < (stay if now else enter)
+    found: Floats = visited[times]
+    return found
 
 
-def claims(truth: Floats, noise: float, n: int, random: np.random.Generator) -> Claims:
+def _follow(times: Ints, random: np.random.Generator) -> Floats:
+    """Standard normal, each 0.9 of the one before."""
+    values = random.standard_normal(times.size)
+    for time_index in range(1, times.size):
+        values[time_index] = 0.9 * values[time_index - 1] + math.sqrt(1 - 0.81) * values[time_index]
+    found: Floats = values[times]
+    return found
+
+
+def _halved(share: float, stay: float | None = None, scatter: float = 0.02) -> Error:
+    """A share of the trials runs at half the speed: each by itself, or staying in it with this chance."""
+
+    def error(noise: float, times: Ints, random: np.random.Generator) -> Floats:
+        slow = random.random(times.shape) < share if stay is None else _walk(share, stay, times, random)
+        mixture: Floats = (1 - 0.5 * slow) / (1 - 0.5 * share) * (1 + scatter * random.standard_normal(times.shape))
+        return mixture
+
+    return error
+
+
+def _scatters(count: int, random: np.random.Generator) -> Floats:
+    """From a fifth of the noise to twice the noise, of shape (count, 1)."""
+    return random.permutation(np.geomspace(0.2, 2, count))[:, None]
+
+
+ERRORS: dict[str, Error] = {
+    # The noise, the place of each trial in the run by condition and pass, and chance -> factors of mean 1.
+    "normal": lambda noise, times, random: 1 + noise * random.standard_normal(times.shape),
+    "ar1": lambda noise, times, random: 1 + noise * _follow(times, random) + 0.01 * random.standard_normal(times.shape),
+    "drift": lambda noise, times, random: (
+        1 + 0.4 * noise * random.standard_normal(times.shape) + 0.2 * (times / times.size - 0.5)
+    ),
+    "gc10": _halved(0.1),
+    "gc": _halved(0.3),
+    "gc50": _halved(0.5),
+    "gcsticky10": _halved(0.1, 0.8),
+    "gcsticky": _halved(0.3, 0.8),
+    "gcsticky50": _halved(0.5, 0.8),
+    "t2.5": lambda noise, times, random: 1 + noise * np.clip(random.standard_t(2.5, times.shape), -8, 8),
+    "hetero": lambda noise, times, random: (
+        1 + noise * _scatters(len(times), random) * random.standard_normal(times.shape)
+    ),
+    "outlier": lambda noise, times, random: (
+        np.where(random.random(times.shape) < 0.07, 0.3, 1.0)
+        * (1 + 0.4 * noise * random.standard_normal(times.shape))
+        / (1 - 0.07 * 0.7)
+    ),
+    "lognormal": lambda noise, times, random: np.exp(10 * noise * random.standard_normal(times.shape) - 50 * noise**2),
+    "quantised": lambda noise, times, random: 1 + noise * random.standard_normal(times.shape),
+    "blockshift": lambda noise, times, random: (
+        1 + 0.4 * noise * random.standard_normal(times.shape) + 0.1 * random.standard_normal(times.shape[1])
+    ),
+}
+"""`lognormal` is ten times as noisy; values of `quantised` are whole twentieths of the largest mean."""
+
+
+def study(truth: Floats, errors: str, noise: float, n: int, random: np.random.Generator) -> list[Floats]:
+    order = np.stack([random.permutation(truth.size) for _ in range(n)])
+    times = (np.arange(n)[:, None] * truth.size + np.argsort(order, axis=1)).T
+    values = truth[:, None] * np.maximum(ERRORS[errors](noise, times, random), 0.02)
+    if errors == "quantised":
+        step = truth.max() / 20
+        values = np.maximum(np.round(values / step), 1) * step
+    return list(values)
+
+
+def claims(truth: Floats, errors: str, noise: float, n: int, random: np.random.Generator) -> Claims:
     """What one study claims, and whether that is wrong."""
-    groups = study(truth, noise, n, random)
+    groups, made = study(truth, errors, noise, n, random), dict[str, bool]()
     model = fit(groups, [np.arange(n)] * truth.size)
-    assert isinstance(model, ConditionMeans)
-    family = Contrasts(model, 0.95, lines=2)
-    made = dict(_of_sweep(family, truth))
-    made |= dict(_of_comparison(groups, study(truth * FACTORS, noise, n, random)))
+    if isinstance(model, ConditionMeans):
+        made |= dict(_of_sweep(Contrasts(model, 0.95, lines=2), truth))
+    made |= dict(_of_comparison(groups, study(truth * FACTORS, errors, noise, n, random)))
+    made |= dict(_of_hosts([study(truth[:2] * factor, errors, noise, n, random) for factor in HOSTS]))
     return made
 
 
@@ -114,7 +197,8 @@ def _of_sweep(family: Contrasts, truth: Floats) -> Iterator[tuple[str, bool]]:
         yield "plateau", bool(min(truth[flat.first : flat.last + 1]) < floor or start < flat.earliest)
     if second := second_peaks(family):
         yield "second peak", any(not _valley(truth, found.index, index) for index in second)
-    lines = [(slope(family, x).direction, np.polyfit(x, truth, 1)[0]) for x in (X, LOG_X)]
+    over = {"linear": X, "log2": LOG_X}
+    lines = [(line.direction, np.polyfit(over[kind], truth, 1)[0]) for kind, line in slopes(family, over).items()]
     if any(claimed for claimed, _ in lines):
         yield "slope", any(claimed and claimed * (0 if abs(true) < _TINY else true) <= 0 for claimed, true in lines)
 
@@ -122,7 +206,7 @@ def _of_sweep(family: Contrasts, truth: Floats) -> Iterator[tuple[str, bool]]:
 def shape_word(family: Contrasts) -> str:
     """What is said of the levels in order."""
     numbers = np.arange(1.0, family.means.sizes.size + 1)
-    lines = {kind: slope(family, x) for kind, x in (("linear", numbers), ("log2", np.log2(numbers)))}
+    lines = slopes(family, {"linear": tuple(numbers), "log2": tuple(np.log2(numbers))})
     points = tuple(_cell(np.ones(1)) for _ in numbers)
     found = shape(LevelFamily("x", Cells("study", "read.bw", {}, points), points, tuple(numbers), family, lines))
     assert found is not None
@@ -159,6 +243,16 @@ def _of_comparison(a: list[Floats], b: list[Floats]) -> Iterator[tuple[str, bool
         yield "comparison", any(_false(verdict, true) for verdict, true in zip(verdicts, FACTORS, strict=True))
 
 
+def _of_hosts(hosts: list[list[Floats]]) -> Iterator[tuple[str, bool]]:
+    groups = [values for host in hosts for values in host]
+    model = fit(groups, [np.arange(values.size) for values in groups])
+    if isinstance(model, ConditionMeans):
+        found = deviations(Contrasts(average(model, np.arange(len(groups)).reshape(len(hosts), -1).tolist()), 0.95))
+        called = np.where(found.near, 0, found.direction)
+        if called.any():
+            yield "hosts", bool(((called != 0) & (called != np.sign(HOSTS - 1))).any())
+
+
 def _cell(values: Floats) -> Cell:
     numbers = np.arange(values.size)
     return Cell({}, values, values, numbers, numbers, tuple(map(str, numbers)))
@@ -170,13 +264,13 @@ def _false(verdict: Verdict, true: float) -> bool:
     return (verdict == Verdict.SLOWER and true >= 1) or (verdict == Verdict.FASTER and true <= 1)
 
 
-def counted(shape: str, noise: float, n: int, studies: int) -> tuple[Counter[str], Counter[str]]:
+def counted(shape: str, errors: str, noise: float, n: int, studies: int) -> tuple[Counter[str], Counter[str]]:
     """Of each kind in how many studies it made a claim, and in how many a wrong one."""
-    random = np.random.default_rng([list(SHAPES).index(shape), round(1000 * noise), n])
+    random = np.random.default_rng([list(SHAPES).index(shape), list(ERRORS).index(errors), round(1000 * noise), n])
     made: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for _ in range(studies):
-        for kind, false in claims(SHAPES[shape], noise, n, random).items():
+        for kind, false in claims(SHAPES[shape], errors, noise, n, random).items():
             made[kind] += 1
             wrong[kind] += false
     return made, wrong
@@ -186,7 +280,7 @@ def words(truth: Floats, noise: float, n: int, studies: int) -> Counter[str]:
     """What is said of the shape, of so many studies."""
     random, said = np.random.default_rng([truth.size, round(1000 * noise), n]), Counter[str]()
     for _ in range(studies):
-        model = fit(study(truth, noise, n, random), [np.arange(n)] * truth.size)
+        model = fit(study(truth, "normal", noise, n, random), [np.arange(n)] * truth.size)
         assert isinstance(model, ConditionMeans)
         said[shape_word(Contrasts(model, 0.95, lines=2))] += 1
     return said
@@ -205,8 +299,11 @@ def main() -> None:
     options.add_argument("--studies", type=int, default=300)
     options.add_argument("--noise", default="0.03,0.1,0.2")
     options.add_argument("--repetitions", default="3,5,10")
+    options.add_argument("--errors", default="normal", help=f"of {', '.join(ERRORS)}")
+    options.add_argument("--truths", default=",".join(SHAPES), help="names of shapes")
     options.add_argument("--shapes", action="store_true", help="a row for each shape")
     options.add_argument("--words", action="store_true", help="count what is said of each shape instead")
+    options.add_argument("--modes", action="store_true", help="count the studies in which two modes are found instead")
     options.add_argument("--contradictions", type=int, metavar="N", help="read the findings of N whole studies instead")
     given = options.parse_args()
     began = time.perf_counter()
@@ -218,13 +315,29 @@ def main() -> None:
         for noise, n in itertools.product(map(float, given.noise.split(",")), map(int, given.repetitions.split(","))):
             _print_words(noise, n, given.studies)
         return
+    if given.modes:
+        _print_modes(given.studies)
+        return
     print(f"wrong, of {given.studies} studies a shape: all shapes (worst shape); then made, of all studies")
-    print(f"{'':22}{'noise':>6}{'n':>4}" + "".join(f"{kind:>14}" for kind in CLAIMS))
-    for noise in map(float, given.noise.split(",")):
-        for n in map(int, given.repetitions.split(",")):
-            found = {shape: counted(shape, noise, n, given.studies) for shape in SHAPES}
-            _print(found, noise, n, given.studies, each=given.shapes)
+    print(f"{'':22}{'errors':>11}{'noise':>6}{'n':>4}" + "".join(f"{kind:>14}" for kind in CLAIMS))
+    numbers = [given.errors.split(","), map(float, given.noise.split(",")), map(int, given.repetitions.split(","))]
+    for errors, noise, n in itertools.product(*numbers):
+        found = {shape: counted(shape, errors, noise, n, given.studies) for shape in given.truths.split(",")}
+        _print(found, f"{errors:>11}{noise:6}{n:4}", given.studies, each=given.shapes)
     print(f"{time.perf_counter() - began:.0f} s")
+
+
+def _print_modes(studies: int) -> None:
+    """In how many studies two modes are found, of conditions whose means rise, by errors, noise and number."""
+    print(f"two modes found, % of {studies} studies of 4, 8 and 20 conditions with 2, 3, 5 and 10 repetitions")
+    designs = [*itertools.product((4, 8, 20), (2, 3, 5, 10))]
+    print(f"{'':17}" + "".join(f"{f'{k} x {n}':>8}" for k, n in designs))
+    for errors, noise in itertools.product(ERRORS, (0.05, 0.1)):
+        random, shares = np.random.default_rng(1), []
+        for k, n in designs:
+            made = (study(np.linspace(1, 2, k), errors, noise, n, random) for _ in range(studies))
+            shares.append(100 * sum(modes(groups) is not None for groups in made) / studies)
+        print(f"{errors:11}{noise:6}" + "".join(f"{share:8.1f}" for share in shares), flush=True)
 
 
 def _print_contradictions(studies: int) -> None:
@@ -240,20 +353,18 @@ def _print_contradictions(studies: int) -> None:
     print(f"{len(found)} contradictions in the findings of {studies} studies")
 
 
-def _print(
-    found: dict[str, tuple[Counter[str], Counter[str]]], noise: float, n: int, studies: int, *, each: bool
-) -> None:
+def _print(found: dict[str, tuple[Counter[str], Counter[str]]], given: str, studies: int, *, each: bool) -> None:
     names = list(found)
     if each:
         for name in names:
             made, wrong = found[name]
             cells = [f"{100 * wrong[kind] / studies:5.1f} /{100 * made[kind] / studies:4.0f}" for kind in CLAIMS]
-            print(f"{name:22}{noise:6}{n:4}" + "".join(f"{cell:>14}" for cell in cells))
+            print(f"{name:22}{given}" + "".join(f"{cell:>14}" for cell in cells))
     shares = {kind: [100 * found[name][1][kind] / studies for name in names] for kind in CLAIMS}
     wrong_cells = [f"{np.mean(shares[kind]):.1f} ({max(shares[kind]):.1f})" for kind in CLAIMS]
     made_cells = [f"{np.mean([100 * found[name][0][kind] / studies for name in names]):.0f}" for kind in CLAIMS]
-    print(f"{'wrong %':22}{noise:6}{n:4}" + "".join(f"{cell:>14}" for cell in wrong_cells))
-    print(f"{'made %':22}{noise:6}{n:4}" + "".join(f"{cell:>14}" for cell in made_cells), flush=True)
+    print(f"{'wrong %':22}{given}" + "".join(f"{cell:>14}" for cell in wrong_cells))
+    print(f"{'made %':22}{given}" + "".join(f"{cell:>14}" for cell in made_cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import BestLevel, Contrasts, Plateau, best_level, levels_off, plateau, second_peaks, slope
+from ioassay.stats.contrasts import BestLevel, Contrasts, Plateau, best_level, levels_off, plateau, second_peaks, slopes
 from ioassay.stats.result import Floats
 
 LEVELS = np.arange(1.0, 9.0)
@@ -80,7 +80,7 @@ def test_a_slope_of_zero_under_unequal_scatter_is_claimed_as_rarely_as_the_risk_
     for _ in range(300):
         model = fit([100 + deviation * random.standard_normal(5) for deviation in (1, 1, 1, 1, 20)])
         assert isinstance(model, ConditionMeans)
-        claimed += slope(Contrasts(model, 0.95, lines=1), [1, 2, 3, 4, 5]).direction != 0
+        claimed += slopes(Contrasts(model, 0.95, lines=1), {"linear": [1, 2, 3, 4, 5]})["linear"].direction != 0
     assert claimed / 300 <= 0.05
 
 

@@ -12,13 +12,17 @@ from scipy.optimize import isotonic_regression
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import (
     LINES_SHARE,
+    OVERLAP,
+    PAIRS_SHARE,
     Contrasts,
     bend_p,
     best,
     best_level,
     grid_df,
-    slope,
+    range_quantile,
+    slopes,
 )
+from ioassay.stats.distributions import two_t_quantile
 from ioassay.stats.result import Floats
 from ioassay.stats.shapes import MISFIT, misfit_p, monotone
 
@@ -66,13 +70,26 @@ def test_the_margin_is_tested_as_two_one_sided_tests() -> None:
 
 def test_the_slope_is_that_of_least_squares_with_the_variances_of_the_conditions() -> None:
     groups, x = alike(), np.array([1.0, 2.0, 4.0, 8.0])
-    found = slope(family(groups, lines=1), x)
+    found = slopes(family(groups, lines=1), {"linear": x})["linear"]
     known = stats.linregress(np.repeat(x, 6), np.concatenate(groups))
     centred = x - x.mean()
     error = math.sqrt(np.var(groups[0], ddof=1) / 6 / np.sum(centred**2))
     assert found.slope == pytest.approx(known.slope)
     assert found.error == pytest.approx(error)
     assert found.p == pytest.approx(min(1.0, 2 * stats.t.sf(found.slope / error, 20) / LINES_SHARE))
+
+
+@pytest.mark.parametrize("levels", [3, 5, OVERLAP])
+def test_pairs_and_lines_of_equal_levels_together_keep_the_risk(levels: int) -> None:
+    random, x = np.random.default_rng(5), np.arange(1.0, levels + 1)
+    for df in (levels, 9 * levels):
+        z = random.standard_normal((200_000, levels)) / np.sqrt(random.chisquare(df, (200_000, 1)) / df)
+        pairs = np.ptp(z, axis=1) > range_quantile(1 - 0.05 * PAIRS_SHARE, levels, df) * math.sqrt(2)
+        lines = np.stack([(one - one.mean()) / np.linalg.norm(one - one.mean()) for one in (x, np.log2(x))])
+        critical = two_t_quantile(0.05 * LINES_SHARE, df, float(lines[0] @ lines[1]))
+        sloped = np.abs(z @ lines.T).max(axis=1) > critical
+        assert sloped.mean() == pytest.approx(0.05 * LINES_SHARE, abs=0.001)
+        assert (pairs | sloped).mean() <= 0.0515
 
 
 def test_a_ratio_has_the_reciprocal_interval_the_other_way_round() -> None:

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import Contrasts, Ratio, equivalence, ratio_interval
+from ioassay.stats.result import Undefined
 
 # Rounded: values that differ in their last bit only have a deviation that is rounding, which a unit changes.
 SAMPLE = st.lists(st.floats(50.0, 150.0).map(lambda value: round(value, 6)), min_size=2, max_size=12)
@@ -18,6 +19,8 @@ SAMPLE = st.lists(st.floats(50.0, 150.0).map(lambda value: round(value, 6)), min
 
 def ratio(first: list[float] | np.ndarray, second: list[float] | np.ndarray) -> Ratio:
     model = fit([np.array(first), np.array(second)])
+    if isinstance(model, Undefined):  # values in two modes
+        assume(False)
     assert isinstance(model, ConditionMeans)
     return Contrasts(model, 0.95).ratio(0, 1)
 

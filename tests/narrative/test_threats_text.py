@@ -21,6 +21,16 @@ CASES: list[tuple[Code, dict[str, Any]]] = [
     (Code.CACHED_READS, CACHED),
     (Code.CACHED_WRITES, CACHED),
     (
+        Code.TWO_MODES,
+        {
+            "modes": {
+                "read.bw": {"ratio": 2.0, "share": 0.3, "carries": False, "needed": 12, "p_of_shares": 0.4},
+                "read.lat.p99": {"ratio": 1.5, "share": 0.3, "carries": True, "needed": 5, "p_of_shares": 0.4},
+            },
+            "inside": {"read.bw": {"ratio": 2.0, "share": 0.25}},
+        },
+    ),
+    (
         Code.UNSTABLE,
         {
             "limit": 0.05,

@@ -62,6 +62,8 @@ class Standing:
     candidates: tuple[Scalar, ...]
     as_good: tuple[Scalar, ...]
     needed: int | None
+    undefined: str = ""
+    """Why nothing is compared, where nothing is."""
 
     @property
     def best(self) -> Scalar:
@@ -225,7 +227,7 @@ def _standing(
     others = ranked[1:]
     if isinstance(model, Undefined):
         ratios = {option: max(means[first] / means[option], means[option] / means[first]) for option in others}
-        return Standing(where, ranked, means, ratios, ranked, (), None)
+        return Standing(where, ranked, means, ratios, ranked, (), None, model.reason)
     contrasts = Contrasts(model, confidence, share=share, bounded=bounded)
     found, at = best_level(contrasts, lower=lower), options.index
     duels = {

@@ -124,6 +124,8 @@ def pair_rows(
             contrasts = Contrasts(model.part([place, place + 1]), confidence, margin)
             ratio, needed = contrasts.ratio(1, 0), None if model.exact else repetitions_needed(contrasts)
             place += 2
+        elif is_known and isinstance(model, Undefined):
+            ratio = model
         elif min(a.values.size, b.values.size) < 2:
             ratio = Undefined("a condition has one repetition only, so its spread is unknown")
         rows.append(

@@ -37,7 +37,7 @@ from ioassay.stats.contrasts import (
     levels_off,
     plateau,
     repetitions_needed,
-    slope,
+    slopes,
 )
 from ioassay.stats.linear_models import LackOfFit, Line, fit_line, lack_of_fit, one_way
 from ioassay.stats.result import Undefined
@@ -99,8 +99,7 @@ def level_families(found: Cells, factor: str, confidence: float) -> list[LevelFa
         kinds, means = regressors(numbers), model.part([places[id(cell)] for cell in ordered])
         bounded = lower_bounds([cell.mean for cell in ordered])
         contrasts = Contrasts(means, confidence, share=len(slices), lines=len(kinds), bounded=bounded)
-        lines = {kind: slope(contrasts, x) for kind, x in kinds.items()}
-        made.append(LevelFamily(factor, part, ordered, numbers, contrasts, lines))
+        made.append(LevelFamily(factor, part, ordered, numbers, contrasts, slopes(contrasts, kinds)))
     return made
 
 

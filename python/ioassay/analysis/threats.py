@@ -19,6 +19,7 @@ import polars as pl
 from ioassay.analysis import stability
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.cells import Cells, cells, label
+from ioassay.analysis.measurements.log_samples import samples, within_trials
 from ioassay.analysis.one_factor import families, shape
 from ioassay.analysis.stability import UNSTABLE_CV
 from ioassay.factors import CONCURRENCY, LevelIndex, changes_operation
@@ -41,6 +42,7 @@ class Code(StrEnum):
     BUFFERED = "buffered"
     CACHED_READS = "cached-reads"
     CACHED_WRITES = "cached-writes"
+    TWO_MODES = "two-modes"
     UNSTABLE = "unstable"
     DRIFT = "drift"
     UNSTEADY = "unsteady"
@@ -192,7 +194,19 @@ def cached(context: Context) -> Iterator[Threat]:
 
 
 def instability(context: Context) -> Iterator[Threat]:
-    """Responses that vary by more than 5 %, that drift, and without SNIA's steady state: each kind together."""
+    """Responses in two modes, beyond 5 % variation, that drift, without SNIA's steady state: each kind together."""
+    apart = {
+        response: {name: getattr(part.modes, name) for name in ("ratio", "share", "carries", "needed", "p_of_shares")}
+        for response, part in context.responses.items()
+        if part.modes
+    }
+    inside = {
+        response: {"ratio": within.ratio, "share": within.share}
+        for response in context.responses
+        if (within := within_trials(samples(context.records, context.study, response).values()))
+    }
+    if apart or inside:
+        yield context.threat(Code.TWO_MODES, "warning" if apart else "info", modes=apart, inside=inside)
     cvs, conditions, drifts, unsteady = dict[str, Any](), dict[str, int](), dict[str, Any](), dict[str, Any]()
     for one in stability.analyse(context.records, context.study):
         response = one.cells.response

@@ -60,6 +60,7 @@ def averaged(one: Choice, *, alike: bool = False) -> list[Say]:
         "margin": MARGIN,
         "near": standing.near,
         "cases": standing.options,
+        "reason": standing.undefined,
         "over": say("choice.over", places=places) if places > 1 else "",
     }
     code = f"{'lowest' if one.lower else 'highest'}{'_shared' if shared else ''}"

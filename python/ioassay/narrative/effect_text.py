@@ -80,9 +80,9 @@ def statement(effect: Effect) -> list[Say]:
     def at(cell: Cell) -> tuple[Quantity, Level]:
         return Quantity(name.metric, cell.mean), Level(effect.factor, cell.point[effect.factor])
 
-    if outcome == Outcome.NOT_TESTED:
+    if isinstance(untested := effect.family.contrasts, Undefined):
         means = Range.over(name.metric, (cell.mean for cell in effect.family.cells))
-        return [Say("effect.untested", {**known, "range": means}, where)]
+        return [Say("effect.untested", {**known, "range": means, "reason": untested.reason}, where)]
     if curve is None:
         if outcome == Outcome.EQUIVALENT:
             return [Say("effect.equivalent", known, where)]

@@ -26,7 +26,7 @@ _FEW_SWEEPS = 6
 """Up to this number of sweeps of a suite each is named with its best level."""
 _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
-_UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED)
+_UNNAMED = (Outcome.EQUAL, Outcome.EQUIVALENT, Outcome.UNDECIDED, Outcome.UNREPEATED)
 """Outcomes under which no level is named the best."""
 _OPEN = (Outcome.UNDECIDED, Outcome.NARROWED, Outcome.STILL_IMPROVES)
 """Outcomes that more repetitions would decide."""
@@ -131,6 +131,7 @@ def in_brief(one: Peak) -> list[Say]:
         "first": _level(one, first),
         "last": _level(one, last),
         "span": span(one, first, last),
+        "reason": one.levels.reason if isinstance(one.levels, Undefined) else "",
     }
     own = Say(f"peak.{outcome.replace(' ', '_')}", known, {} if named else where)
     said = [Say("peak.best", known, where)] if named else []

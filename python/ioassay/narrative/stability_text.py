@@ -210,6 +210,7 @@ def _say(threat: Threat, name: str = "{}", **values: Any) -> Say:
 
 
 _SIZES: dict[Code, Callable[[Any], dict[str, float]]] = {
+    Code.TWO_MODES: lambda seen: {name: one["ratio"] for name, one in seen["modes"].items()},
     Code.UNSTABLE: lambda seen: {name: max(over.values()) for name, over in seen["cv"].items()},
     Code.DRIFT: lambda seen: {name: abs(one["change"]) for name, one in seen.items()},
     Code.UNSTEADY: lambda seen: {name: len(one["conditions"]) for name, one in seen.items()},
@@ -233,6 +234,12 @@ def _statements(threat: Threat) -> Iterator[Say]:
             reasons = seen["reasons"].items()
             codes = [(f"threats.reason{'' if reason else '_unknown'}", number, reason) for reason, number in reasons]
             yield _say(threat, reasons=[say(code, number=number, reason=reason) for code, number, reason in codes])
+        case Code.TWO_MODES:
+            if one := seen["modes"].get(most):
+                yield say("threats.two-modes", name=Response(most), **one)
+                yield say(f"threats.two-modes_{'' if one['carries'] else 'not_'}compared", **one)
+            for name, within in [*seen["inside"].items()][:1]:
+                yield say("threats.two-modes_inside", name=Response(name), **within)
         case Code.UNSTABLE:
             over = seen["cv"][most]
             yield say("threats.unstable", name=Response(most), cv=sizes[most], where=max(over, key=over.get))

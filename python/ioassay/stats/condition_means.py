@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ioassay.stats import distributions
+from ioassay.stats.modes import modes
 from ioassay.stats.result import Floats, Undefined, as_floats, mean_of, sum_of_squares
 
 Ints = npt.NDArray[np.int64]
@@ -122,6 +123,12 @@ def fit(
         return ConditionMeans(scale, means, estimates, zeros, zeros, math.inf, _MOST_DF, sizes, False)
     if sizes.max() < 2:
         return Undefined("each level has one repetition only, so the variation is unknown")
+    if scale == Scale.LOG and (found := modes(arrays)):
+        if not found.carries:
+            return found.undefined
+        arrays = found.in_usual_mode(arrays)
+        means = np.array([mean_of(array) for array in arrays])
+        estimates = np.log(means)
     units = means if scale == Scale.LOG else np.ones(means.size)
     relative = [array / unit for array, unit in zip(arrays, units, strict=True)]
     without_passes = _blocked_scatter(relative, passes, strata or [0] * sizes.size)

@@ -20,7 +20,7 @@ difference of the margin follows from the same intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -34,8 +34,12 @@ from ioassay.stats.result import Floats, Interval
 Bools = npt.NDArray[np.bool_]
 MARGIN = 0.05
 """Differences below this share count as none, where the user wants no other."""
-LINES_SHARE = 0.2
-"""Part of the risk that the lines over a numeric factor have; the pairs have the rest."""
+PAIRS_SHARE = 0.8
+"""Part of the risk that the pairs have where lines over a numeric factor have one, too."""
+LINES_SHARE = 0.3
+"""That of the lines. Of OVERLAP levels at most both exceed the risk by nothing, though not by Bonferroni's inequality:
+where equal levels seem to follow a line, the ends mostly seem to differ (tests/analysis/test_contrasts.py)."""
+OVERLAP = 8
 TIE = 1e-12
 """Differences below this are rounding's, and none."""
 _LARGEST_DF = 1000.0
@@ -77,7 +81,12 @@ class Contrasts:
     @property
     def pair_risk(self) -> float:
         """Of all pairs together."""
-        return self.risk * (1 - LINES_SHARE) if self.lines else self.risk
+        return self.risk * PAIRS_SHARE if self.lines else self.risk
+
+    @property
+    def lines_share(self) -> float:
+        """The part of the risk that all lines together have."""
+        return LINES_SHARE if self.means.sizes.size <= OVERLAP else 1 - PAIRS_SHARE
 
     @cached_property
     def differences(self) -> Floats:
@@ -181,7 +190,7 @@ class Contrasts:
         q, k = np.array([difference / error * math.sqrt(2)]), max(self.means.estimates.size, 2)
         below = float(distributions.range_cdf(q, k, np.array([grid_df(float(self.df[first, second]))]))[0])
         # Below the whole risk where the interval of the pair excludes 0.
-        cost = 1 / (1 - LINES_SHARE) if self.lines else 1.0
+        cost = 1 / PAIRS_SHARE if self.lines else 1.0
         return min(1.0, (1 - below) * self.share * cost)
 
     @cached_property
@@ -213,32 +222,41 @@ class Slope:
         return int(self.interval.low > 0) - int(self.interval.high < 0)
 
 
-def slope(family: Contrasts, x: Sequence[float] | Floats) -> Slope:
-    """The slope of least squares through all repetitions, which is a contrast of the condition means.
+def slopes(family: Contrasts, regressors: Mapping[str, Sequence[float] | Floats]) -> dict[str, Slope]:
+    """The slopes of least squares through all repetitions over two `regressors` at most: contrasts of the means.
 
-    Its error follows from the variances of the conditions, whatever they are, and not from how far the means are from
-    the line. `family.lines` lines share LINES_SHARE of the risk.
+    Their errors follow from the variances of the conditions, whatever they are, and not from how far the means are from
+    the line. All lines together have one part of the risk: two are correlated, and cost little more than one.
     """
-    numbers = np.asarray(x, dtype=np.float64)
     weights = family.means.sizes.astype(np.float64)
-    centred = numbers - np.average(numbers, weights=weights)
-    estimate, error, df = _measured(family.means, weights * centred / float(np.sum(weights * centred**2)))
-    if error == 0:
-        exact = Interval(estimate, estimate, family.confidence, "exact")
-        return Slope(estimate, 0.0, math.inf, exact, float(estimate == 0))
-    lines = max(family.lines, 1)
-    risk = family.risk * LINES_SHARE / lines
-    half = distributions.t_ppf(1 - risk / 2, df) * error
-    p = 2 * distributions.t_sf(abs(estimate) / error, df) * lines / LINES_SHARE * family.share
-    interval = Interval(estimate - half, estimate + half, family.confidence, "simultaneous")
-    return Slope(estimate, error, df, interval, min(1.0, p))
+    contrasts = []
+    for x in regressors.values():
+        centred = np.asarray(x, dtype=np.float64) - np.average(x, weights=weights)
+        contrasts.append(weights * centred / float(np.sum(weights * centred**2)))
+    if not contrasts:
+        return {}
+    variances = _variances(family.means)
+    first, last = contrasts[0], contrasts[-1]
+    scale = math.sqrt(float(np.sum(first**2 * variances) * np.sum(last**2 * variances)))
+    correlation = float(np.sum(first * last * variances)) / scale if scale else 1.0
+    share, found = family.lines_share, dict[str, Slope]()
+    for kind, contrast in zip(regressors, contrasts, strict=True):
+        estimate, error, df = _measured(family.means, contrast)
+        if error == 0:
+            exact = Interval(estimate, estimate, family.confidence, "exact")
+            found[kind] = Slope(estimate, 0.0, math.inf, exact, float(estimate == 0))
+            continue
+        half = distributions.two_t_quantile(family.risk * share, df, correlation) * error
+        p = distributions.two_t_sf(abs(estimate) / error, df, correlation) / share * family.share
+        interval = Interval(estimate - half, estimate + half, family.confidence, "simultaneous")
+        found[kind] = Slope(estimate, error, df, interval, min(1.0, p))
+    return found
 
 
 def _measured(means: ConditionMeans, contrast: Floats) -> tuple[float, float, float]:
     """A contrast of the means in the unit of the response, its standard error and degrees of freedom."""
     estimate = float(np.sum(contrast * (means.means - means.means.mean())))
-    unit = means.means if means.scale == Scale.LOG else np.ones(contrast.size)
-    parts = contrast**2 * means.squared_errors * unit**2
+    parts = contrast**2 * _variances(means)
     # Rounding leaves something of equal means.
     if abs(estimate) <= TIE * float(np.abs(means.means).max() * np.abs(contrast).max()):
         estimate = 0.0
@@ -246,6 +264,11 @@ def _measured(means: ConditionMeans, contrast: Floats) -> tuple[float, float, fl
         return estimate, 0.0, math.inf
     df = means.df_of_sums(parts[None, :], np.arange(parts.size)[None, :])
     return estimate, math.sqrt(whole), grid_df(float(df[0]))
+
+
+def _variances(means: ConditionMeans) -> Floats:
+    """Of the means, in the squared unit of the response."""
+    return means.squared_errors * means.means**2 if means.scale == Scale.LOG else means.squared_errors
 
 
 def bend_p(family: Contrasts, x: Sequence[float] | Floats, *, lower: bool = False) -> float:
@@ -371,7 +394,7 @@ def repetitions_for(
 
     `lines`: their levels are numbers; `share`: how many such families share the risk.
     """
-    level = 1 - (1 - confidence) / share * (1 - LINES_SHARE if lines else 1)
+    level = 1 - (1 - confidence) / share * (PAIRS_SHARE if lines else 1)
     scatter = variation / math.log1p(margin)
     return _fewest(scatter, conditions, lambda df: range_quantile(level, max(conditions, 2), df), 2)
 

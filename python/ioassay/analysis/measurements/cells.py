@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ioassay.factors import CASE, LOADS, SERVED, LevelIndex, level_key, level_nu
 from ioassay.metrics import DIRECTIONS, LowerBound
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
+from ioassay.stats.modes import Modes, modes
 from ioassay.stats.percentiles import percentile_intervals, pseudo_values
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.sample import ROUNDS, mean_interval
@@ -114,6 +116,11 @@ class Cells:
 
     def fit(self) -> ConditionMeans | Undefined:
         return fit(self.groups, [cell.repetition for cell in self.cells], exact=self.exact)
+
+    @cached_property
+    def modes(self) -> Modes | None:
+        """The two modes of the repetitions, where they have two."""
+        return modes(self.groups) if not self.exact else None
 
     @property
     def merged(self) -> bool:

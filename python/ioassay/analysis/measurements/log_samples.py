@@ -18,6 +18,7 @@ from ioassay.analysis.measurements import memoized
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST
 from ioassay.pack import listed
 from ioassay.records.record import LatencyWindow
+from ioassay.stats.modes import Modes, modes
 from ioassay.stats.result import Floats
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -69,6 +70,12 @@ class Rounds:
     values: Floats
     start_s: float
     round_s: float
+
+
+def within_trials(logged: Iterable[Samples]) -> Modes | None:
+    """The two speeds between which trials switch while they run, by the rounds of their logs."""
+    spans = [rounds(one).values for one in logged]
+    return modes([one for one in spans if one.size and one.min() > 0])
 
 
 def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Rounds:
