@@ -3,11 +3,10 @@
 Runs of one night share a temperature, a fill level and neighbours, so that a slow run is followed by a slow one: tests
 that take runs for independent call such waves changes. Here each value follows from those before (one, in series of 100
 runs or more three, since means of runs hold the noise of repetitions, too), estimated together with each change
-(`_scan`). The risk of a false point is that of a whole series; it holds for correlations of neighbours up to 0.7, and is
-three times as large at 0.9 (benches/history.py).
+(`_scan`). The risk of a false point is that of a whole series. It holds for correlations of neighbours up to 0.7.
 
-Values are regressed on those before, and on one step, or one stretch between two steps. Its t is that
-of the step that explains most, its p-value that t's tail times the number of independent places to look (`_PLACES`).
+Values are regressed on those before, and on one step, or one stretch between two steps. The t is that of the step that
+explains most, the p-value that t's tail times the number of independent places to look (`_PLACES`).
 Where there is a change, both sides are searched again, at their share of the risk; each point has to stand once more
 between its neighbours (binary segmentation: Scott and Knott, Biometrics 30, 1974; stretches as in Olshen et al.,
 Biostatistics 5, 2004). Runs further out than 2.5 robust deviations are held there, so that no single run, nor a heavy
