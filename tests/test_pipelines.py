@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from ioassay.packs.history import history_store
+
 from . import shell_command
 from .cli.command_server import CommandServer
 from .corpora import cases
@@ -189,6 +191,22 @@ def test_a_change_that_changes_nothing_passes_and_is_measured_in_turns(job: Job)
     worktrees = subprocess.run(["git", "worktree", "list"], cwd=job.folder, check=True, capture_output=True, text=True)
     assert not job.folder.with_name("ioassay-ci-base").exists() and "ioassay-ci-base" not in worktrees.stdout
     assert (ended.results / "page" / "index.html").is_file()
+
+
+def test_a_history_gets_the_runs_that_are_merged_and_the_summary_their_trend(job: Job, tmp_path: Path) -> None:
+    history = tmp_path / "results over time"
+    names = {"history": str(history), "history_host": "runners"}
+    for seed, pull_request in enumerate(["", "", "7"]):
+        shutil.rmtree(job.folder / "ioassay-ci", ignore_errors=True)
+        ended = job.run(study="null.toml", settings=f"seed={seed}", pull_request=pull_request, **names)
+        assert ended.code == 0, ended.said
+    runs = history_store.open(history).runs()
+    assert runs.select("study", "host").rows() == [("null", "runners")] * 2
+    assert len(runs["commit"][0]) >= 7
+    trend = (ended.results / "trend.markdown").read_text()
+    assert "Null" in trend or "null" in trend
+    assert ended.summary.endswith(trend)
+    assert (ended.results / "history-null" / "index.html").is_file()
 
 
 def test_a_slower_change_fails_the_job_that_asks_for_it(job: Job, earlier: Path) -> None:

@@ -129,6 +129,7 @@ def test_broken_foreign_and_newer_files_are_named_once_and_left_out(lab: Any, tm
     (tmp_path / "cut.parquet").write_bytes(good.read_bytes()[:-40])
     (tmp_path / "empty.parquet").touch()
     pl.DataFrame({"values": [1.0], "run": ["x"]}).write_parquet(tmp_path / "foreign.parquet")
+    pl.DataFrame({"mean": ["x"], "begun": ["x"]}).write_parquet(tmp_path / "typed.parquet")
     newer = pl.read_parquet(good).with_columns(history_version=pl.lit(VERSION + 1), run=pl.lit("newer"))
     newer.write_parquet(tmp_path / "newer.parquet")
     (tmp_path / "README").write_text("no table")
@@ -140,7 +141,7 @@ def test_broken_foreign_and_newer_files_are_named_once_and_left_out(lab: Any, tm
         assert store.values("nightly").height == 4
     said = sorted(str(one.message) for one in caught)
     assert [Path(text.partition(":")[0]).name for text in said] == [
-        "cut.parquet", "damaged.parquet", "empty.parquet", "foreign.parquet", "newer.parquet",
+        "cut.parquet", "damaged.parquet", "empty.parquet", "foreign.parquet", "newer.parquet", "typed.parquet",
     ]  # fmt: skip
     assert "no record of a run" in said[3]
     assert "update ioassay" in said[4]
@@ -158,6 +159,23 @@ def test_a_run_whose_file_was_damaged_can_be_added_again(lab: Any, tmp_path: Pat
         assert store.add(run(lab))
         assert not store.add(run(lab))
     assert store.runs().height == 1
+
+
+@pytest.mark.parametrize("place", ["{folder}", "memory://changed/history"])
+def test_a_run_of_which_a_trial_was_repeated_replaces_what_was_added_before(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store = history_store.open(place.format(folder=tmp_path / "history"))
+    first, other = run(lab), run(lab, 2, begun=1.75e9 + 0.25)
+    is_last = pl.col("order") == 5
+    changed = replace(
+        first, trials=first.trials.with_columns(**{"read.bw": pl.when(is_last).then(9e7).otherwise("read.bw")})
+    )
+    for one in (first, other, changed):
+        assert store.add(one)
+    assert store.runs().height == 2
+    assert 9e7 in store.values("nightly", "read.bw")["values"].explode().to_list()
 
 
 def test_names_of_this_machine_and_home_folders_are_not_kept(lab: Any, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def _openmetrics(values: Iterable[_Value]) -> Iterator[str]:
         unit, factor = _UNITS.get(one.unit, ("", 1.0))
         name = "_".join(filter(None, ("ioassay", re.sub(r"\W", "_", one.response, flags=re.ASCII), unit)))
         about = metrics.metric(one.response).label
-        # Two names that are one here, such as a.b and a_b, are told apart by a label.
+        # Two names that are one here, such as a.b and a_b, differ by a label.
         labels = {**one.labels, "response": one.response}
         families.setdefault(name, (unit, about, []))[2].append((labels, one, one.mean * factor))
         own = {name: one.labels[name] for name in ("study", "host") if name in one.labels}

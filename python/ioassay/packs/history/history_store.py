@@ -1,7 +1,8 @@
 """The history of a user, or of all who share a place: Parquet files, one a run, in a folder or an object store.
 
 There is no server and no lock. A file is named after the time and the content of its run, is written whole and never
-changed, so that several writers, and a run that is added twice, harm nothing; whoever deletes a file forgets its run.
+changed, so that several writers, and a run that is added twice, harm nothing; that of a run of which trials were
+repeated since replaces the former one. Whoever deletes a file forgets its run.
 DuckDB reads all files in one query, joined by the names of their columns, so that files of older versions need no
 migration. Files of an object store are kept in the user's cache, which only fetches what is new.
 """
@@ -17,7 +18,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
@@ -96,13 +97,23 @@ class Store:
         rows = run_record.of_run(run, label, host, lambda text: privacy.without_homes(named(text)))
         name = f"{rows[BEGUN][0]:%Y%m%dT%H%M%SZ}-{rows['run'][0]}{_SUFFIX}"
         there = self._files.find(name)
-        if there is not None and _is_readable(there):
+        if there is not None and _read_rows(there, [*RUN_COLUMNS, *VALUES]):
             return False
         content = io.BytesIO()
         rows.write_parquet(content, compression="zstd")
         self._files.write(name, content.getvalue())
+        self._forget_former(name, rows)
         self._read_heads = ((), None)
         return True
+
+    def _forget_former(self, name: str, rows: pl.DataFrame) -> None:
+        """Remove what was added of a run before some of its trials were repeated: it began at the same microsecond."""
+        began, _, _ = name.rpartition("-")
+        own = rows.select(BEGUN, "host", "study").rows()
+        for path in self._files.read() if rows["host"][0] else ():
+            other = Path(path).name
+            if other != name and other.startswith(began) and _read_rows(path, [BEGUN, "host", "study"]) == own:
+                self._files.remove(other)
 
     def runs(self, study: str | None = None, where: Mapping[str, str] | None = None) -> pl.DataFrame:
         """A row for each study of each run, by the time at which it began, with RUN_COLUMNS; texts are '' if unknown.
@@ -159,14 +170,20 @@ class Store:
         try:
             return _query(paths, query, parameters)
         except _Unreadable:
-            usable = []
-            for path in paths:
-                try:
-                    _query([path], query, parameters)
-                    usable.append(path)
-                except _Unreadable as error:
-                    self._leave_out(path, str(error))
-            return _query(usable, query, parameters)
+            return _query(self._usable(paths, query, parameters), query, parameters)
+
+    def _usable(self, paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> Sequence[str]:
+        """Those that a query can read, by halves: few are damaged, and each query costs more than a file in it."""
+        try:
+            _query(paths, query, parameters)
+            return paths
+        except _Unreadable as error:
+            if len(paths) == 1:
+                self._leave_out(paths[0], str(error))
+                return []
+        half = len(paths) // 2
+        halves = paths[:half], paths[half:]
+        return [path for part in halves for path in self._usable(part, query, parameters)]
 
     def _leave_out(self, path: str, why: str) -> None:
         if path not in self._named:
@@ -197,7 +214,10 @@ class _Unreadable(Exception):
 
 
 def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> pl.DataFrame:
-    """What DuckDB finds in the table `runs`: all rows of the files, and `file`; what a file has not is null."""
+    """What DuckDB finds in the table `runs`: all rows of the files, and `file`; what a file has not is null.
+
+    _Unreadable where a file is damaged, or has a column of ours with another type.
+    """
     import duckdb
     import polars as pl
 
@@ -206,22 +226,35 @@ def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> p
     run_results.require_duckdb()
     # Brackets and stars in a path would be patterns of a glob.
     literal = [re.sub(r"[*?\[]", lambda letter: f"[{letter[0]}]", path) for path in paths]
-    rows = "FROM read_parquet($paths, union_by_name=true, filename=true) UNION ALL BY NAME " if paths else ""
-    table = f"WITH runs AS (SELECT *, filename AS file FROM ({rows}SELECT *, '' AS filename FROM model)) "
+    own = "SELECT *, '' AS filename FROM model"
+    every = f"FROM read_parquet($paths, union_by_name=true, filename=true) UNION ALL BY NAME {own}"
     try:
         with duckdb.connect() as database:
             database.register("model", run_results.Stream(model()))
-            found = database.sql(table + query, params={**parameters, **({"paths": literal} if paths else {})} or None)
-            return pl.DataFrame(found).with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
+
+            def found(rows: str, **more: object) -> pl.DataFrame:
+                table = f"WITH runs AS (SELECT *, filename AS file FROM ({rows})) "
+                return pl.DataFrame(database.sql(table + query, params={**parameters, **more} or None))
+
+            none = found(own)
+            answer = found(every, paths=literal) if paths else none
+            if answer.schema != none.schema:
+                odd = next(name for name, kind in none.schema.items() if answer.schema[name] != kind)
+                raise _Unreadable(f"is no record of a run: its column {odd} is {answer.schema[odd]}")
+            return answer.with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
     except (duckdb.Error, pl.exceptions.PolarsError) as error:
         raise _Unreadable(str(error).partition("\n")[0]) from None
 
 
-def _is_readable(path: str) -> bool:
+def _read_rows(path: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of one file; none of a file that cannot be read."""
+    import polars as pl
+
     try:
-        return _query([path], f"SELECT {', '.join((*RUN_COLUMNS, *VALUES))} FROM runs", {}).height > 0
+        found = _query([path], f"SELECT {', '.join(columns)} FROM runs", {})
     except _Unreadable:
-        return False
+        return []
+    return found.with_columns(pl.col(pl.Datetime).dt.replace_time_zone(None)).rows()
 
 
 # Where the files are
@@ -236,6 +269,9 @@ class _Files(Protocol):
 
     def write(self, name: str, content: bytes) -> None:
         """Make a file whole and lasting; RunError where that fails."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is still there; RunError where that fails."""
 
 
 class _Folder:
@@ -256,7 +292,10 @@ class _Folder:
 
     def find(self, name: str) -> str | None:
         path = self.root / name
-        return str(path) if path.exists() else None
+        try:
+            return str(path) if path.exists() else None
+        except OSError as error:
+            raise self._unwritten(error) from None
 
     def write(self, name: str, content: bytes) -> None:
         unfinished = self.root / f".{name}.{os.getpid()}-{threading.get_ident()}.tmp"
@@ -272,9 +311,17 @@ class _Folder:
                 unfinished.unlink(missing_ok=True)
             atomic_file.sync(self.root)
         except OSError as error:
-            raise RunError(
-                f"{self.root}: the history cannot be written: {error.strerror}; --to or ${PLACE} names another place"
-            ) from None
+            raise self._unwritten(error) from None
+
+    def remove(self, name: str) -> None:
+        try:
+            (self.root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> RunError:
+        what = f"the history cannot be written: {error.strerror}"
+        return RunError(f"{self.root}: {what}; --to or ${PLACE} names another place")
 
 
 class _ObjectStore:
@@ -319,8 +366,11 @@ class _ObjectStore:
 
     def write(self, name: str, content: bytes) -> None:
         with self._asked("written", RunError):
-            self._system.makedirs(self._root, exist_ok=True)
             self._system.pipe_file(f"{self._root}/{name}", content)
+
+    def remove(self, name: str) -> None:
+        with self._asked("written", RunError), suppress(FileNotFoundError):
+            self._system.rm_file(f"{self._root}/{name}")
 
     def _fetched(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
         """The paths of files in the cache, where they are put first if they are not there, or had another size."""

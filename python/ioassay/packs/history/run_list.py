@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,12 @@ def of_history(store: Store) -> list[Listed]:
     found = []
     for (begun, run), rows in groupby(store.runs().rows(named=True), key=lambda row: (row[BEGUN], row["run"])):
         studies = [{name: row[name] for name in TEXTS} for row in rows]
-        found.append(Listed(begun, run, lambda studies=studies: ("", studies)))  # type: ignore[misc]
+        found.append(Listed(begun, run, partial(_known, "", studies)))
     return found[::-1]
+
+
+def _known(state: str, studies: Sequence[Texts]) -> tuple[str, Sequence[Texts]]:
+    return state, studies
 
 
 def in_folders(roots: Sequence[Path]) -> list[Listed]:
@@ -99,18 +103,18 @@ def in_folders(roots: Sequence[Path]) -> list[Listed]:
             what = "is a file" if root.exists() else "no such folder"
             raise InputError(f"{root}: {what}; expected the folder of runs, by default runs, or that of a run")
         for path in _below(root, 0) or ():
-            found.setdefault(path.resolve(), Listed(_begun(path), str(path), lambda path=path: _read(path)))  # type: ignore[misc]
+            found.setdefault(path.resolve(), Listed(_begun(path), str(path), partial(_read, path)))
     return sorted(found.values(), key=lambda one: one.begun, reverse=True)
 
 
 def _below(folder: Path, depth: int) -> list[Path] | None:
     """The runs, and beside runs what is none; None where there is no run."""
-    if (folder / PLAN).is_file():
-        return [folder]
     try:
+        if (folder / PLAN).is_file():
+            return [folder]
         inside = sorted(path for path in folder.iterdir() if path.name[0] != "." and path.is_dir())
     except OSError:
-        return [folder]
+        return [folder]  # it may be one
     below = {path: _below(path, depth + 1) for path in inside if depth < _DEEPEST and not path.is_symlink()}
     if depth and not any(below.values()):
         return None
@@ -125,7 +129,7 @@ def _begun(folder: Path) -> datetime:
         moment = None
     plan = folder / PLAN
     try:
-        written = (plan if plan.is_file() else folder).stat().st_mtime
+        written = (plan if plan.exists() else folder).stat().st_mtime
     except OSError:
         written = 0.0
     return datetime.fromtimestamp(float(moment) if isinstance(moment, int | float) else written, UTC)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _IDENTITY_DIGITS = 16
 _HOST_DIGITS = 8
+_CALLED = ("study", "host")
+"""By these a user asks for runs."""
 
 
 class Summary(NamedTuple):
@@ -55,7 +57,7 @@ def of_run(run: Dataset, label: str, host: str, hidden: Callable[[str], str]) ->
     texts = {"commit": label, "page": str(page.resolve()) if page.is_file() else "", **({"host": host} if host else {})}
     rows = []
     for study, own in zip(run.studies, heads(run.studies, run.host, findings), strict=True):
-        kept = {name: text if name == "host" else hidden(text) for name, text in {**own, **texts}.items()}
+        kept = {name: text if name in _CALLED else hidden(text) for name, text in {**own, **texts}.items()}
         values = zip(*_values(run, study, hidden), strict=True)
         rows.append({**shared, **kept, **dict(zip(VALUES, map(list, values), strict=False))})
     return pl.DataFrame(rows, schema=model().schema)

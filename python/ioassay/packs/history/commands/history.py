@@ -79,7 +79,7 @@ def export(
     Each is a sample at the time at which its run began, with study, condition, factors and host as labels. Beside them
     are the grade of the machine's conditions and the worst verdict on a claim.
 
-    Examples: ioassay history export --study nightly -o history.om;
+    Examples: ioassay history export --study quick -o history.om;
     ioassay history export runs/20260101-120000-quick --format influx
     """
     from ioassay.api import run_results
