@@ -1,8 +1,8 @@
 """The pages of the gallery, as the present version writes them of the records in docs/gallery/.
 
 docs/gallery.md is the list: a picture and below it a line `Records: …` with links to one run, whose page it is, to
-two, which are compared, or to a history, whose trend it is. The picture's name is that of the page. Pages are kept in .setup/gallery/ under a hash of all
-that they are made of, because to make all takes half a minute.
+two, which are compared, or to a history, whose trend it is. The picture's name is that of the page. Pages are kept in
+.setup/gallery/ under a hash of all that they are made of, because to make all takes half a minute.
 """
 
 from __future__ import annotations
