@@ -39,10 +39,20 @@ def test_independent_runs_have_the_interval_of_a_prediction(monkeypatch: pytest.
 
 def test_independent_turns_have_students_test_of_their_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_scatter, "_OF_TURNS", 0.0)
+    monkeypatch.setattr(run_scatter, "_MOST_POOLED", 0.0)
     random = np.random.default_rng(SEED)
     a, b = 100 + random.normal(0, 1, 8), 97 + random.normal(0, 1, 8)
     (found,) = known(turn_ratios([(a, b)]))
     assert found.p == pytest.approx(stats.ttest_1samp(b / b.mean() - a / a.mean() + math.log(found.ratio), 0).pvalue)
+
+
+def test_sums_of_pairs_tell_the_variance_unless_turns_follow_each_other() -> None:
+    random = np.random.default_rng(SEED)
+    a, b = random.normal(100, 1, (2, 8))
+    waves = 20 * np.sin(np.arange(8.0))
+    (calm,), (moving,) = known(turn_ratios([(a, b)])), known(turn_ratios([(a + waves, b + waves)]))
+    assert calm.df > 12 and moving.df < 8
+    assert moving.se < 0.02
 
 
 def test_repetitions_explain_their_part_and_a_run_of_few_is_less_certain() -> None:

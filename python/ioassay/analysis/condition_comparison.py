@@ -49,14 +49,14 @@ class Verdict(StrEnum):
 
 
 class RunScatter(StrEnum):
-    """How much two runs of the same thing differ, and what tells it."""
+    """What tells how much two runs of the same thing differ."""
 
     NONE = "none"
     """Not at all: both conditions are of one run, or computed."""
     TURNS = "turns"
-    """Told by the pairs of turns that the two runs were measured in."""
+    """From the pairs of turns in which the two runs were measured."""
     HISTORY = "history"
-    """Told by earlier runs."""
+    """From earlier runs."""
     UNKNOWN = "unknown"
 
 

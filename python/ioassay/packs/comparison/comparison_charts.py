@@ -50,7 +50,7 @@ _VERDICT_SHAPES: dict[str, str] = {
     Verdict.SLOWER: "triangle-down",
     Verdict.SAME: "circle",
     Verdict.CHANGED: "diamond",
-    Verdict.DIFFERS: "wedge",
+    Verdict.DIFFERS: "cross",
     "5": "circle",
     Verdict.WITHHELD: "stroke",
     Verdict.UNDECIDED: "square",

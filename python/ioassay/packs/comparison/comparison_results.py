@@ -282,7 +282,7 @@ def build(
         "brief": phrases.brief,
         "comparison": comparison,
         "shown": run_facts.shown,
-        "sides": [_side("A", a, out), _side("B", b, out)],
+        "sides": [_side("A", a, out, comparison.earlier), _side("B", b, out)],
         "ratios": ratios,
         "bars": comparison_charts.bars(comparison, _MOST_BARS) if ratios else None,
         "overlays": overlays,
@@ -305,15 +305,20 @@ def build(
     return out / PAGE
 
 
-def _side(letter: str, records: Dataset, out: Path) -> dict[str, object]:
-    """One of the two runs; `link` leads to its own page, '' where there is none near the comparison's."""
+def _side(letter: str, records: Dataset, out: Path, earlier: int | None = None) -> dict[str, object]:
+    """One of the two runs; `link` leads to its own page, '' where there is none near the comparison's.
+
+    `earlier`: how many runs of a history stand for it, if they do: none of their trials was planned.
+    """
     own_page = records.root / "report" / PAGE
     # A link to elsewhere would tell where people keep things.
     is_near = own_page.is_file() and own_page.resolve().is_relative_to(out.resolve().parent)
     began = [moment for moment in records.trials["started_unix_s"].to_list() if moment]
     version = records.host.get("ioassay", {}).get("version", "")
     about = (
-        phrases.count(records.trials.height, "trial"),
+        phrases.count(records.trials.height, "trial")
+        if records.planned
+        else phrases.count(earlier or 0, "earlier run"),
         run_facts.utc(min(began)) if began else "",
         f"ioassay {version}" if version else "",
     )

@@ -20,7 +20,7 @@ from ioassay.stats.run_scatter import FEWEST_RUNS
 from ioassay.store.dataset import Dataset
 
 METHOD = say("comparison.method")
-MARKS = dict(zip(Verdict, "▼◇▲◆■●–", strict=True))
+MARKS = dict(zip(Verdict, "▼✚▲◆■●–", strict=True))
 """As the picture has them."""
 _LARGE = 3.0
 """From this ratio on, percent are hard to read."""

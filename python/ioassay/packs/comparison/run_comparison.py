@@ -240,9 +240,9 @@ def compare(
             rows += made
             only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
             only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
-    beside = [*_host_differences(a, b)]
+    of_hosts = [*_host_differences(a, b)]
     if is_history and earlier:
-        beside = list(dict.fromkeys(one for study in earlier.values() for one in study.differences()))
+        of_hosts = list(dict.fromkeys(one for study in earlier.values() for one in study.differences()))
     runs = {"A": a, "B": b}
     conditions = {letter: machine_conditions.of_run(run) for letter, run in runs.items()}
     verdicts = {
@@ -257,7 +257,7 @@ def compare(
         rows=tuple(judged(rows, 1 - confidence, sum(isinstance(one.ratio, Ratio) for one, *_ in families(rows)))),
         only_a=(*only_a, *map(Unmatched, studies)),
         only_b=tuple(only_b),
-        differences=(*differences, *beside),
+        differences=(*differences, *of_hosts),
         unfit=tuple(letter for letter, one in conditions.items() if one and one.grade == Grade.UNFIT),
         contradicted=tuple(letter for letter, own in verdicts.items() if any(one.contradicted for one in own)),
         fail_on=fail_on,
