@@ -26,7 +26,9 @@ def qualify(
     target: Annotated[str | None, syntax.argument("TARGET", "A block device, or a file that is made.")] = None,
     *,
     output: options.Output = None,
-    resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped qualification.", completion_values.runs)] = None,
+    resume: Annotated[
+        Path | None, syntax.option("RUN", "Resume a stopped qualification.", completion_values.runs)
+    ] = None,
     live: options.Live = False,
     json: options.Json = False,
     **given: Any,
