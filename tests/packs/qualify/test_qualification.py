@@ -203,4 +203,5 @@ def test_what_cannot_be_qualified_is_refused(case: dict[str, Any], tmp_path: Pat
 def test_a_file_is_four_times_written_and_its_size_is_that_of_the_target(tmp_path: Path) -> None:
     first, *others = Qualification.of(tmp_path / "test", size="256MiB").suite.studies
     assert first.until is not None and first.until.written == 4 * 256 << 20
+    assert Qualification.of(tmp_path / "test", size="1MiB", purge="none").left_out[0].code == "not-purged"
     assert first.target.prepare == "none" and {one.target.prepare for one in others} == {2}

@@ -47,6 +47,9 @@ class Qualification(Study):
             table, bytes_, least = _device(path, purge, size)
         else:
             table, bytes_, least = _file(path, purge, size, scale)
+        if table["purge"] == purges.NONE:
+            text = f"{path} is not purged: the tests begin in the state that it has, which the report names"
+            warnings.append(Warning_("not-purged", text, "--purge auto"))
 
         def change(study: Mapping[str, Any]) -> dict[str, Any]:
             made = catalog.scaled(study, scale)
