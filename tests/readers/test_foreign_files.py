@@ -31,9 +31,9 @@ from ioassay.simulation import traces
 from ioassay.study import catalog, plan
 
 from ..corpora import cases, golden, rows
-from ..packs.ssd.test_trace_files import PACKED
 from ..trace_samples import LAWS, READ_WITH, write
 from .mutation import COPIES, withstands
+from .test_containers import WAYS
 
 ROOT = Path(__file__).parents[2]
 Read = Callable[[bytes], object]
@@ -199,11 +199,11 @@ def test_traces_of_every_format(tmp_path: Path, name: str) -> None:
         withstands(read, [golden.read_bytes()], f"trace {name} {known}", names=str(path), count=COPIES // 2)
 
 
-@pytest.mark.parametrize("way", PACKED)
+@pytest.mark.parametrize("way", WAYS)
 def test_packed_traces(tmp_path: Path, way: str) -> None:
     golden, path = tmp_path / "golden.csv", tmp_path / "copy"
     traces.make(golden, **LAWS)
-    packed = PACKED[way](golden.read_bytes())
+    packed = WAYS[way](golden.read_bytes())
     withstands(of_file(traces.info)(path, {}), [packed], f"packed: {way}", names=str(path), count=COPIES // 2)
 
 
