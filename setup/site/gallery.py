@@ -1,8 +1,8 @@
 """The pages of the gallery, as the present version writes them of the records in docs/gallery/.
 
-docs/gallery.md is the list: a picture and below it a line `Records: …` with links to one run, whose page it is, or to
-two, which are compared. The picture's name is that of the page. Pages are kept in .setup/gallery/ under a hash of all
-that they are made of, because to make all takes half a minute.
+docs/gallery.md is the list: a picture and below it a line `Records: …` with links to one run, whose page it is, to
+two, which are compared, or to a history, whose trend it is. The picture's name is that of the page. Pages are kept in
+.setup/gallery/ under a hash of all that they are made of, because to make all takes half a minute.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ioassay
+from ioassay.packs.history import trend, trend_page
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = ROOT / "docs" / "gallery.md"
 _CACHE = ROOT / ".setup" / "gallery"
 _ENTRY = re.compile(r"(?P<picture>!\[[^]]*\]\([^)]*/(?P<name>[\w-]+)\.\w+\))\n\nRecords: (?P<records>.+)")
+_HISTORY = "gallery/history.tar.xz"
 _ARCHIVE = re.compile(r"\]\((gallery/[\w-]+\.tar\.xz)\)")
 
 
@@ -56,13 +58,13 @@ def with_links(markdown: str) -> str:
 
 
 def _opening(entry: re.Match[str]) -> str:
-    page = f"gallery/{entry['name']}/{_page(len(_ARCHIVE.findall(entry['records'])))}"
+    page = f"gallery/{entry['name']}/{_page(_ARCHIVE.findall(entry['records']))}"
     return f"[{entry['picture']}]({page})\n\n[**Open the page**]({page}). Records: {entry['records']}"
 
 
-def _page(runs: int) -> str:
-    """Where the page of a run, or of a comparison, is in its folder."""
-    return "report/index.html" if runs == 1 else "index.html"
+def _page(archives: Sequence[str]) -> str:
+    """Where the page of a run, of a comparison or of a trend is in its folder."""
+    return "index.html" if len(archives) > 1 or _HISTORY in archives else "report/index.html"
 
 
 def _folder(entry: Entry, version: bytes) -> Path:
@@ -93,6 +95,11 @@ def _made(entry: Entry, work: Path) -> Path:
             packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
             packed.extractall(work / str(number))
         runs.append(next((work / str(number)).iterdir()))
+    if any(runs[0].glob("*.parquet")):
+        store = ioassay.history(runs[0])
+        study = store.runs()["study"][0]
+        found = trend.of_study(store, study)
+        return trend_page.publish(found, work / "trend", f"ioassay history show {study}").parent
     if len(runs) > 1:
         return ioassay.compare(*runs).report(work / "comparison").parent
     ioassay.open(runs[0]).report()

@@ -1,11 +1,12 @@
 """Change points of a series, one value a run, whose noise follows itself in time.
 
 Runs of one night share a temperature, a fill level and neighbours, so that a slow run is followed by a slow one: tests
-that take runs for independent call such waves changes. Here the noise is an autoregression of first order, estimated
-together with each change (`_scan`), and the risk of a false point holds for a whole series.
+that take runs for independent call such waves changes. Here each value follows from those before (one, in series of 100
+runs or more three, since means of runs hold the noise of repetitions, too), estimated together with each change
+(`_scan`). The risk of a false point is that of a whole series. It holds for correlations of neighbours up to 0.7.
 
-A line is fitted to the series: value on value before, and on one step, or one stretch between two steps. Its t is that
-of the step that explains most, its p-value that t's tail times the number of independent places to look (`_PLACES`).
+Values are regressed on those before, and on one step, or one stretch between two steps. The t is that of the step that
+explains most, the p-value that t's tail times the number of independent places to look (`_PLACES`).
 Where there is a change, both sides are searched again, at their share of the risk; each point has to stand once more
 between its neighbours (binary segmentation: Scott and Knott, Biometrics 30, 1974; stretches as in Olshen et al.,
 Biostatistics 5, 2004). Runs further out than 2.5 robust deviations are held there, so that no single run, nor a heavy
@@ -41,10 +42,10 @@ POWER = 0.8
 _CONFIDENCE = 0.95
 _GROWTH = 1.25
 """Of the lengths of stretches that are tried."""
-_PLACES = (13.0, 5.0, 4.0)
+_PLACES = (16.0, 5.0, 6.0)
 """a, b and c: a step has a ln(n / b) independent places in n runs, a stretch c n.
 
-Upper bounds of what simulation needs for n of 10 to 2,000, correlations of -0.5 to 0.8 and risks of 0.1 to 0.001.
+Upper bounds of what simulation needs for n of 10 to 2,000 and risks of 0.1 to 0.001.
 """
 _PLACE_LOSS = 7.35
 """Twice the log-likelihood that a place may lack to be in the interval of 95 %.
@@ -55,6 +56,8 @@ International Statistical Review 56, 1988).
 _LARGEST_SEARCHED, _LARGEST_SIZED = 2.5, 3.5
 """Robust deviations at which a run is held: from the median of what is searched, and from its level for sizes."""
 _SHORTEST_PART = 20
+_LAGS, _ENOUGH_FOR_LAGS = 3, 100
+"""Runs before one that it may follow, in series of so many: means of runs hold the noise of repetitions, too."""
 _MOST_CORRELATED = 0.95
 _EQUAL = 0.05
 """Of the test of equal variances."""
@@ -231,45 +234,48 @@ def _between(cuts: Sequence[int], n: int) -> list[tuple[int, int, int]]:
 def _scan(values: Floats, stretches: bool = True) -> tuple[float, list[int]]:
     """The step, or the stretch, that explains most of `values`: the p-value of there being none, and where it is.
 
-    The regression of a value on the one before, a constant and the step has closed form at every place at once: of
-    residuals r and centred predecessors x, the step d of m runs explains (sum of r)² / (m - m²/n - (sum of x)² / Σx²).
+    The regression of a value on those before, a constant and the step has closed form at every place at once: of
+    residuals r, and orthonormal predecessors u, the step of m runs explains (sum of r)² / (m - m²/n - Σ (sum of u)²).
     """
-    n = values.size - 1
+    lags = _LAGS if values.size >= _ENOUGH_FOR_LAGS else 1
+    n = values.size - lags
     if values.size < FEWEST or np.ptp(values) == 0:
         return 1.0, []
     held = _held(values, [], _LARGEST_SEARCHED)
-    before, after = held[:-1] - held[:-1].mean(), held[1:] - held[1:].mean()
-    square = float(before @ before)
-    if square == 0:
-        return 1.0, []
-    residual = after - (before @ after) / square * before
+    before = np.array([held[lags - lag : values.size - lag] for lag in range(1, lags + 1)]).T
+    unit, size = np.linalg.qr(before - before.mean(axis=0))
+    unit = unit[:, np.abs(np.diagonal(size)) > 1e-9 * np.abs(size).max()]
+    after = held[lags:] - held[lags:].mean()
+    residual = after - unit @ (unit.T @ after)
     left = float(residual @ residual)
-    if left <= 1e-9 * n:  # each value follows from the one before
+    if left <= 1e-9 * float(after @ after):  # each value follows from those before
         return 1.0, []
-    sums = [np.concatenate(([0.0], np.cumsum(one))) for one in (residual, before)]
+    residual_sum = np.concatenate(([0.0], np.cumsum(residual)))
+    unit_sum = np.concatenate((np.zeros((1, unit.shape[1])), np.cumsum(unit, axis=0)))
 
     def strongest(begins: npt.NDArray[np.int64], length: npt.NDArray[np.int64] | int) -> tuple[float, int, int]:
         """The largest share of the residuals that a step explains which begins there, and where it begins and ends."""
         ends = begins + length
-        kept = length - length * length / n - (sums[1][ends] - sums[1][begins]) ** 2 / square
-        shares = (sums[0][ends] - sums[0][begins]) ** 2 / np.maximum(kept, 1e-9 * n) / left
+        kept = length - length * length / n - ((unit_sum[ends] - unit_sum[begins]) ** 2).sum(axis=1)
+        shares = (residual_sum[ends] - residual_sum[begins]) ** 2 / np.maximum(kept, 1e-9 * n) / left
         best = int(np.argmax(shares))
-        return float(shares[best]), int(begins[best]) + 1, int(ends[best]) + 1
+        return float(shares[best]), int(begins[best]) + lags, int(ends[best]) + lags
 
     def p_value(share: float, begin: int, end: int) -> float:
         inside = np.zeros(values.size, dtype=bool)
         inside[begin:end] = True
         share = min(share, 1 - 1e-15)
-        t, freedom = _of_unequal(held, inside, math.sqrt(share / (1 - share) * (n - 3)))
+        t, freedom = _of_unequal(held, inside, math.sqrt(share / (1 - share) * (n - lags - 2)))
         return max(2 * distributions.t_sf(t, freedom), _of_ties(values, inside))
 
     a, b, c = _PLACES
-    begins = np.arange(SHORTEST - 1, n - SHORTEST + 1)
+    earliest = max(SHORTEST - lags, 1)
+    begins = np.arange(earliest, n - SHORTEST + 1)
     step = strongest(begins, n - begins)
     found = (a * math.log(values.size / b) * p_value(*step), [step[1]])
     if stretches:
         lengths = {int(SHORTEST * _GROWTH**i) for i in range(int(math.log(n / 2 / SHORTEST, _GROWTH)) + 1)}
-        places = {length: np.arange(SHORTEST - 1, n - SHORTEST - length + 1) for length in sorted(lengths)}
+        places = {length: np.arange(earliest, n - SHORTEST - length + 1) for length in sorted(lengths)}
         if known := [strongest(at, length) for length, at in places.items() if at.size]:
             stretch = max(known)
             found = min(found, (c * values.size * p_value(*stretch), [*stretch[1:]]))
@@ -287,7 +293,7 @@ def _of_unequal(held: Floats, inside: npt.NDArray[np.bool_], t: float) -> tuple[
     few, many = (side.size for side in sides)
     of_few, of_many = (float(side.var(ddof=1)) for side in sides)
     if of_few <= of_many or distributions.f_sf(of_few / max(of_many, 1e-300), few - 1, many - 1) > _EQUAL:
-        return t, few + many - 4
+        return t, few + many - 2 * _LAGS - 2
     pooled = ((few - 1) * of_few + (many - 1) * of_many) / (few + many - 2) * (1 / few + 1 / many)
     return t * math.sqrt(pooled / (of_few / few + of_many / many)), few - 1
 
