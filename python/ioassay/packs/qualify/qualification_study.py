@@ -110,6 +110,8 @@ def _device(path: Path, purge: str, size: str | int | None) -> tuple[dict[str, A
 
 
 def _file(path: Path, purge: str, size: str | int | None, scale: str) -> tuple[dict[str, Any], int, int]:
+    if path.is_relative_to("/dev") and not path.exists():
+        raise UsageError(f"{path}: there is no such device; expected one that 'lsblk' lists, such as /dev/nvme0n1")
     if path.is_dir():
         raise UsageError(f"{path}: a folder; expected a device such as /dev/nvme0n1, or a file in it: {path / 'test'}")
     if not path.parent.is_dir():

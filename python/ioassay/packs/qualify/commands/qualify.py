@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
-from ioassay.api import execution
 from ioassay.api.execution import RunOptions
-from ioassay.cli import completion_values, console, options, session, syntax
+from ioassay.cli import console, options, session, syntax
 from ioassay.errors import UsageError
 
 _text = partial(syntax.row, str | None, None)
@@ -26,9 +24,6 @@ def qualify(
     target: Annotated[str | None, syntax.argument("TARGET", "A block device, or a file that is made.")] = None,
     *,
     output: options.Output = None,
-    resume: Annotated[
-        Path | None, syntax.option("RUN", "Resume a stopped qualification.", completion_values.runs)
-    ] = None,
     live: options.Live = False,
     json: options.Json = False,
     **given: Any,
@@ -36,21 +31,17 @@ def qualify(
     """Qualify a drive as SNIA's Performance Test Specification does: all data on it is lost.
 
     Purges and preconditions the drive before each test, and runs rounds until steady state: write saturation, IOPS,
-    throughput, latency. The full scale takes days; what departs from the specification is listed.
+    throughput, latency. The full scale takes days, --scale quick up to half an hour; what departs from the
+    specification is listed. 'ioassay run --resume RUN' continues a stopped one.
 
     Examples: ioassay qualify test --scale quick; ioassay qualify /dev/nvme0n1 --destroy-data NAME
     """
     from ioassay.packs.qualify.qualification_study import Qualification
 
     chosen = RunOptions(**options.of_run(given))
-    if resume is not None:
-        if target or output or any(given[name] != row.default for name, row in _KEYS.items()):
-            raise UsageError("--resume continues a run as it was begun; expected no target and no other change")
-        ended = session.measure(lambda announce: execution.resume(resume, chosen, announce), live=live)
-    elif target is None:
+    if target is None:
         raise UsageError("no target given; expected a block device such as /dev/nvme0n1, or a file to make")
-    else:
-        study = Qualification.of(target, **{name: given[name] for name in _KEYS})
-        ended = session.measure(lambda announce: study.begin(output, announce, chosen), live=live)
+    study = Qualification.of(target, **{name: given[name] for name in _KEYS})
+    ended = session.measure(lambda announce: study.begin(output, announce, chosen), live=live)
     console.answer(ended.as_dict, lambda: session.say(ended))
     session.end(ended)
