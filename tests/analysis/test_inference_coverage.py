@@ -22,9 +22,17 @@ def test_claims_are_wrong_as_rarely_as_they_promise(noise: float, repetitions: i
     made: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for shape in SHAPES:
-        claimed, false = counted(shape, noise, repetitions, STUDIES)
+        claimed, false = counted(shape, "normal", noise, repetitions, STUDIES)
         made, wrong = made + claimed, wrong + false
     studies = STUDIES * len(SHAPES)
     assert {kind: wrong[kind] / studies for kind in CLAIMS if wrong[kind] > MOST * studies} == {}
     assert made["effect"] > 0.4 * studies, "claims that are never made are never wrong"
     assert made["plateau"] > 0.3 * studies or noise > 0.03 or repetitions < 10
+
+
+@pytest.mark.parametrize("errors", ["gc", "gcsticky"])
+def test_trials_at_half_the_speed_make_no_difference(errors: str) -> None:
+    wrong = Counter[str]()
+    for shape in ("flat", "linear", "step"):
+        wrong += counted(shape, errors, 0.05, 3, 4 * STUDIES)[1]
+    assert {kind: number for kind, number in wrong.items() if number > MOST * 12 * STUDIES} == {}
