@@ -110,9 +110,9 @@ class Store:
         """Remove what was added of a run before some of its trials were repeated: it began at the same microsecond."""
         began, _, _ = name.rpartition("-")
         own = rows.select(BEGUN, "host", "study").rows()
-        for path in self._files.read() if rows["host"][0] else ():
+        for path in self._files.read(began) if rows["host"][0] else ():
             other = Path(path).name
-            if other != name and other.startswith(began) and _read_rows(path, [BEGUN, "host", "study"]) == own:
+            if other != name and _read_rows(path, [BEGUN, "host", "study"]) == own:
                 self._files.remove(other)
 
     def runs(self, study: str | None = None, where: Mapping[str, str] | None = None) -> pl.DataFrame:
@@ -260,9 +260,16 @@ def _read_rows(path: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
 # Where the files are
 
 
+def _is_of(name: str, beginning: str) -> bool:
+    return name.startswith(beginning) and name.endswith(_SUFFIX)
+
+
 class _Files(Protocol):
-    def read(self) -> list[str]:
-        """The paths of all files, by name, once they can be read here; InputError where the place cannot be read."""
+    def read(self, beginning: str = "") -> list[str]:
+        """The paths of the files whose names begin so, by name, once they can be read here.
+
+        InputError where the place cannot be read.
+        """
 
     def find(self, name: str) -> str | None:
         """The path of one of them; None where it is not there."""
@@ -280,15 +287,16 @@ class _Folder:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def read(self) -> list[str]:
+    def read(self, beginning: str = "") -> list[str]:
         try:
-            return sorted(str(path) for path in self.root.iterdir() if path.suffix == _SUFFIX)
+            names = [path.name for path in self.root.iterdir()]
         except FileNotFoundError:
             return []
         except OSError as error:
             raise InputError(
                 f"{self.root}: cannot be read: {error.strerror}; expected the folder of a history"
             ) from None
+        return [str(self.root / name) for name in sorted(names) if _is_of(name, beginning)]
 
     def find(self, name: str) -> str | None:
         path = self.root / name
@@ -349,16 +357,17 @@ class _ObjectStore:
         root = (named if named.is_absolute() else Path.home() / ".cache") / "ioassay/history"
         return root / hashlib.sha256(self.place.encode()).hexdigest()[:16]
 
-    def read(self) -> list[str]:
+    def read(self, beginning: str = "") -> list[str]:
         with self._asked("read", InputError):
             try:
                 listed = self._system.ls(self._root, detail=True, refresh=True)
             except FileNotFoundError:
                 return []
-            return sorted(self._fetched([entry for entry in listed if entry["name"].endswith(_SUFFIX)]))
+            wanted = [entry for entry in listed if _is_of(PurePosixPath(entry["name"]).name, beginning)]
+            return sorted(self._fetched(wanted))
 
     def find(self, name: str) -> str | None:
-        with self._asked("read", InputError):
+        with self._asked("read", RunError):
             try:
                 return self._fetched([self._system.info(f"{self._root}/{name}")])[0]
             except FileNotFoundError:
@@ -377,11 +386,16 @@ class _ObjectStore:
         cached = {entry["name"]: self._cache / PurePosixPath(entry["name"]).name for entry in entries}
         known = [path.stat().st_size if path.exists() else -1 for path in cached.values()]
         lacking = [entry["name"] for entry, size in zip(entries, known, strict=True) if entry["size"] != size]
-        for name, content in (self._system.cat(lacking, on_error="raise") if lacking else {}).items():
-            self._cache.mkdir(parents=True, exist_ok=True)
-            unfinished = cached[name].with_suffix(f".{os.getpid()}.tmp")
-            unfinished.write_bytes(content)
-            unfinished.replace(cached[name])
+        contents = self._system.cat(lacking, on_error="raise") if lacking else {}
+        try:
+            for name, content in contents.items():
+                self._cache.mkdir(parents=True, exist_ok=True)
+                unfinished = cached[name].with_suffix(f".{os.getpid()}.tmp")
+                unfinished.write_bytes(content)
+                unfinished.replace(cached[name])
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}; $XDG_CACHE_HOME names another place"
+            raise RunError(f"{self._cache}: {what}") from None
         return [*map(str, cached.values())]
 
     @contextmanager
@@ -389,5 +403,7 @@ class _ObjectStore:
         """Whatever the package of the store raises is an error of the store: each has a tree of errors of its own."""
         try:
             yield
+        except IoassayError:
+            raise
         except Exception as error:
             raise kind(f"{self.place}: the history cannot be {how}: {str(error) or type(error).__name__}") from None
