@@ -82,12 +82,15 @@ def last_change(trend: Trend, series: Series) -> Say:
     facts = say("trend.with", facts=known) if known else say("trend.alone")
     way = "rose" if step.point.after > step.point.before else "fell"
     change = _long(series, step.point.size, step.point.change)
-    return say(f"trend.{way}", response=response, place=place, change=change, date=dates(trend, step), facts=facts)
+    return say(
+        f"trend.{way}", response=response, place=place, change=change, date=_on(trend, dates(trend, step)), facts=facts
+    )
 
 
 def name(trend: Trend, series: Series) -> str:
     """The condition, with its host where there are several."""
-    return f"{series.condition} on {series.host}" if len(trend.hosts) > 1 else series.condition
+    condition = " ".join(series.condition.split())
+    return f"{condition} on {series.host}" if len(trend.hosts) > 1 else condition
 
 
 def responses(series: Series) -> str:
@@ -110,6 +113,10 @@ def dates(trend: Trend, step: Step) -> str:
     """The day, or the commit, from which on the change holds; with its interval where that is more than one."""
     where = within(trend, step)
     return f"{moment(trend, step.run)} ({where})" if where else moment(trend, step.run)
+
+
+def _on(trend: Trend, date: str) -> Say:
+    return say(f"trend.on_{trend.over}", date=date)
 
 
 def within(trend: Trend, step: Step) -> str:
@@ -141,7 +148,7 @@ def change(trend: Trend, series: Series) -> str:
         return sentence("trend.none", least=least)
     step = series.steps[-1]
     middle, ends = _short(series, step.point.size, step.point.change)
-    return sentence("trend.brief", size=middle, ends=ends, date=moment(trend, step.run))
+    return sentence("trend.brief", size=middle, ends=ends, date=_on(trend, moment(trend, step.run)))
 
 
 def spark(series: Series) -> str:

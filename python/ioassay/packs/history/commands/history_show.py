@@ -84,7 +84,7 @@ def _say(found: Trend, page: Path) -> None:
     room = session.MOST_LINES - len(head) - len((page, "header", "the rows left out"))
     known = trend_text.lines(found)
     rows = [tuple(vars(line).values()) for line in known[: max(room, 1)]]
-    console.lines((*head, *history_options.fitted(_COLUMNS, rows)))
+    console.lines((*head, *(history_options.fitted(_COLUMNS, rows) if rows else ())))
     if left_out := len(known) - len(rows):
         console.line(f"… and {left_out} more series on the page" if left_out > 1 else "… and one more on the page")
     console.line(f"page    {page}")
