@@ -392,7 +392,7 @@ def _rows(records: Dataset) -> Iterator[Mapping[str, Any]]:
 
 
 class Stream:
-    """A frame or an answer by Arrow's C interface alone: of a frame itself DuckDB asks for pyarrow, 170 MB for a call."""
+    """A frame or an answer by Arrow's C interface alone: of a frame itself DuckDB asks for pyarrow, of 170 MB."""
 
     def __init__(self, frame: pl.DataFrame | duckdb.DuckDBPyRelation) -> None:
         self._frame = frame
