@@ -7,6 +7,8 @@ Only `ioassay.cli` catches these to print them and to exit.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _LONGEST_HEAD, _LONGEST_TAIL = 1200, 600
 """Characters of a message about a file: what it is about stands at its beginning, the remedy at its end."""
@@ -58,6 +60,15 @@ class InputError(UsageError):
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
+
+
+@contextmanager
+def naming(source: object) -> Iterator[None]:
+    """InputErrors that are raised within name the source first."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
 
 
 class ToolError(IoassayError):

@@ -98,6 +98,15 @@ def table(text: str | bytes, source: str, remedy: str = "") -> dict[str, Any]:
     return value
 
 
+def extent(text: str, start: int) -> str:
+    """The JSON document that begins there; of a broken one all that follows, for `read` to say what is wrong where."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        end = len(text)
+    return text[start:end]
+
+
 def document(text: str | bytes, source: str, remedy: str = "") -> Any:
     """What a JSON text holds, of any type; InputError as of `read`."""
     return _parsed(_encoded(text), source, remedy)

@@ -1,5 +1,5 @@
 //! Results of other tools out of what they are packed in (`ioassay_block::container`): onto a disk, since their readers
-//! look at names, and at the files that lie beside.
+//! look at names, and at the files next to them.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

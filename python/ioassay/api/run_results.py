@@ -26,6 +26,7 @@ from ioassay.process import supervisor
 from ioassay.runner.progress import Progress
 
 if TYPE_CHECKING:
+    import duckdb
     import polars as pl
     from altair.typing import ChartType
 
@@ -391,9 +392,9 @@ def _rows(records: Dataset) -> Iterator[Mapping[str, Any]]:
 
 
 class Stream:
-    """A frame by Arrow's C interface alone: of a frame itself DuckDB asks for pyarrow, 170 MB for one call."""
+    """A frame or an answer by Arrow's C interface alone: of a frame itself DuckDB asks for pyarrow, of 170 MB."""
 
-    def __init__(self, frame: pl.DataFrame) -> None:
+    def __init__(self, frame: pl.DataFrame | duckdb.DuckDBPyRelation) -> None:
         self._frame = frame
 
     def __arrow_c_stream__(self, requested: object | None = None) -> object:

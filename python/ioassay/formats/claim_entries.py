@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from ioassay import formats
-from ioassay.errors import InputError
+from ioassay.errors import InputError, naming
 from ioassay.formats import number_parsing
 from ioassay.formats.number_parsing import last_line
 from ioassay.formats.result_entry import FORMATS, REGISTRY, Entry, size_level
@@ -82,10 +82,8 @@ def read(name: str, text: str, source: str) -> list[Entry]:
     """The loads of an output by the claims of its tool; InputError names `source`."""
     tool: Any = formats.parser(name)
     parts = (tool.split(text) if hasattr(tool, "split") else []) or [text]
-    try:
+    with naming(source):
         found = [entry for part in parts for entry in _of_part(tool, part)]
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
     if not found:
         raise InputError(f"{source}: {name} claims no number in it; it ends with {last_line(text)}")
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ioassay.errors import InputError
+from ioassay.errors import naming
 from ioassay.formats.number_parsing import real
 from ioassay.pack import listed
 from ioassay.records.record import Buckets, Series, Warning_
@@ -65,10 +65,8 @@ class ResultFile:
 
     def read(self, text: str, source: str) -> list[Entry]:
         """The loads in their order; InputError names `source`."""
-        try:
+        with naming(source):
             return list(self.entries(text))
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from None
 
 
 def quantities(row: Mapping[str, str], names: Mapping[str, tuple[str, float]], tool: str) -> dict[str, float]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ioassay import units
-from ioassay.errors import InputError
+from ioassay.errors import InputError, naming
 from ioassay.formats.number_parsing import duration, last_line, lines_with, mark, real, size, step_of, whole_number
 from ioassay.formats.result_entry import MIB, Entry, ResultFile, quantities, size_level
 from ioassay.formats.text_rules import Tool, pattern
@@ -152,10 +152,9 @@ def _entries(text: str) -> Iterator[Entry]:
             continue
         if len(cells) != expected:
             raise InputError(f"row {number} has {len(cells)} cells before the command; expected {expected}")
-        try:
-            yield _entry(dict(zip(names, cells, strict=False)))
-        except InputError as error:
-            raise InputError(f"row {number}: {error}") from None
+        with naming(f"row {number}"):
+            entry = _entry(dict(zip(names, cells, strict=False)))
+        yield entry
 
 
 def _entry(row: Mapping[str, str]) -> Entry:

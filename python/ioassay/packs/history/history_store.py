@@ -234,7 +234,9 @@ def _query(paths: Sequence[str], query: str, parameters: Mapping[str, str]) -> p
 
             def found(rows: str, **more: object) -> pl.DataFrame:
                 table = f"WITH runs AS (SELECT *, filename AS file FROM ({rows})) "
-                return pl.DataFrame(database.sql(table + query, params={**parameters, **more} or None))
+                relation = database.sql(table + query, params={**parameters, **more} or None)
+                # A relation as it is makes Polars load types of DuckDB, whose leak a Python program reports at its end.
+                return pl.DataFrame(run_results.Stream(relation))
 
             none = found(own)
             answer = found(every, paths=literal) if paths else none

@@ -13,7 +13,7 @@ FACTS = (
     "ioassay", "kernel", "tool", "tool_version", "drive", "firmware", "filesystem", "mount_options", "mitigations",
     "governor", "cpu",
 )  # fmt: skip
-"""What may change beside the results."""
+"""What may change with the results."""
 TEXTS = ("study", "title", "target", "host", "grade", "verdict", "headline", "page", "commit", *FACTS)
 BEGUN = "begun"
 VALUES = ("condition", "point", "response", "unit", "better", "n", "mean", "values")

@@ -93,7 +93,7 @@ def _known(state: str, studies: Sequence[Texts]) -> tuple[str, Sequence[Texts]]:
 
 
 def in_folders(roots: Sequence[Path]) -> list[Listed]:
-    """The runs at and below the folders, newest first, and the folders beside them that are none.
+    """The runs at and below the folders, newest first, and the folders next to them that are none.
 
     InputError for a folder that is not there.
     """
@@ -108,7 +108,7 @@ def in_folders(roots: Sequence[Path]) -> list[Listed]:
 
 
 def _below(folder: Path, depth: int) -> list[Path] | None:
-    """The runs, and beside runs what is none; None where there is no run."""
+    """The runs, and what is none next to runs; None where there is no run."""
     try:
         if (folder / PLAN).is_file():
             return [folder]

@@ -64,7 +64,7 @@ def of_run(run: Dataset, label: str, host: str, hidden: Callable[[str], str]) ->
 
 
 def heads(studies: Sequence[Study], host: Host, findings: Sequence[Finding]) -> list[dict[str, str]]:
-    """What is known of each study of a run beside its values: TEXTS, but for `page` and `commit`."""
+    """What is known of each study of a run in addition to its values: TEXTS, but for `page` and `commit`."""
     return [
         {
             "study": study.name,

@@ -6,7 +6,6 @@ begin when the trace says that a request is due, and no kernel knows that.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -170,12 +169,7 @@ def read(text: str) -> Document:
     beginning = next(_BEGINNING.finditer(text), None)
     if beginning is None:
         raise InputError(f"the replay's output has no result; {_INCOMPLETE}")
-    try:
-        _, end = json.JSONDecoder().raw_decode(text, beginning.start())
-    except (ValueError, RecursionError):  # what is wrong where is said when it is read below
-        end = len(text)
-    said = text[beginning.start() : end]
-    source = "the replay's output"
+    said, source = validation.extent(text, beginning.start()), "the replay's output"
     if "error" in (table := validation.table(said, source, _INCOMPLETE)):
         raise InputError(str(table["error"]))
     return validation.read(Document, said, source, _INCOMPLETE)

@@ -49,9 +49,14 @@ expanded = fio_job_options.expanded
 named_servers = fio_job_options.named_servers
 
 
+def _format_of(text: str) -> Any:
+    formats: tuple[Any, ...] = (fio_json, fio_terse, fio_text)
+    return next((format for format in formats if format.looks_like(text)), None)
+
+
 def looks_like(text: str) -> bool:
     """Whether it has results of fio in any format."""
-    return any(format.looks_like(text) for format in (fio_json, fio_terse, fio_text))
+    return _format_of(text) is not None
 
 
 def prints(words: Sequence[str]) -> bool:
@@ -61,9 +66,7 @@ def prints(words: Sequence[str]) -> bool:
 
 def split(text: str) -> list[str]:
     """A part for each report: of one run with --status-interval there are several."""
-    formats: tuple[Any, ...] = (fio_json, fio_terse, fio_text)
-    known = next((format for format in formats if format.looks_like(text)), None)
-    return list(known.split(text)) if known else []
+    return list(known.split(text)) if (known := _format_of(text)) else []
 
 
 def outputs(argv: Sequence[str]) -> list[str]:
@@ -84,9 +87,10 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """
     text, words, named = (split(text) or [text])[-1], tool_runs.words_of(argv, matches), named_servers(argv)
     facts = None
-    if fio_json.looks_like(text) or not (fio_terse.looks_like(text) or fio_text.looks_like(text)):
-        known = results = fio_json.parse(text, _SOURCE)  # which says what is wrong
-    elif fio_terse.looks_like(text):
+    format = _format_of(text) or fio_json  # which says what is wrong
+    if format is fio_json:
+        known = results = fio_json.parse(text, _SOURCE)
+    elif format is fio_terse:
         if fio_job_options.option(words, "status-interval") is not None:
             lines = [line for line in text.splitlines() if fio_terse.looks_like(line)]
             text = "\n".join(lines[-(_lines_of_report(words) or len({line.split(";")[2] for line in lines})) :])
@@ -99,7 +103,7 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     merged = _of_unnamed(results, words)
     found = claims(known, merged or facts)
     jobs = fio_job_options.jobs_of(words).values()
-    if merged and any(_UNTIMED & options.keys() for options in jobs) and not fio_json.looks_like(text):
+    if merged and any(_UNTIMED & options.keys() for options in jobs) and format is not fio_json:
         found = [replace(one, latency_ns={}, latency_step_ns={}) for one in found]
     return [replace(one, servers=one.servers or named, paths=()) for one in found] if named else found
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
-from ioassay.errors import InputError
+from ioassay.errors import InputError, naming
 from ioassay.formats.number_parsing import parts_from, real, text_around, whole_number
 from ioassay.packs.fio.claims.fio_results import (
     CPU,
@@ -62,12 +62,10 @@ def parse(text: str, source: str) -> Results:
         raise InputError(f"{source}: has no terse line; expected one that begins with 2;, 3;fio-, 4;fio- or 5;fio-")
     jobs = []
     for line in lines:
-        try:
+        with naming(f"{source}: line {text.count(chr(10), 0, line.start()) + 1}"):
             job = _job(_fields(line[0]))
-            if job.name != TOTAL:  # the sum of the lines before it
-                jobs.append(job)
-        except InputError as error:
-            raise InputError(f"{source}: line {text.count(chr(10), 0, line.start()) + 1}: {error}") from None
+        if job.name != TOTAL:  # the sum of the lines before it
+            jobs.append(job)
     version = _fields(lines[0][0])[1]
     return Results(version, jobs, messages=text_around(text, [line.span() for line in lines]))
 

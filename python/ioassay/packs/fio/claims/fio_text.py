@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ioassay.errors import InputError
+from ioassay.errors import InputError, naming
 from ioassay.formats.number_parsing import (
     Quantity,
     equal,
@@ -142,39 +142,33 @@ def parse(text: str, source: str) -> tuple[Results, Mapping[str, JobFacts]]:
 
     InputError names `source` when no job did I/O, and for what fio cannot have printed.
     """
-    try:
-        return _parse(text)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
-
-
-def _parse(text: str) -> tuple[Results, Mapping[str, JobFacts]]:
-    blocks: list[_Block] = []
-    facts: dict[str, JobFacts] = {}
-    sums: dict[int, list[re.Match[str]]] = {}
-    for _, line in lines_with(text, _MEANING):
-        if match := _JOB.match(line):
-            blocks.append(_Block(match))
-        elif match := _SETTINGS.match(line):
-            said = JobFacts(engine=match[5], record_bytes=_record_bytes(match[4]))
-            facts[match[1]] = said if facts.get(match[1], said) == said else JobFacts()  # of another run beside it
-        elif match := _GROUP.match(line):
-            sums[int(match[1])] = []
-        elif sums and (match := _SUM.match(line)):
-            sums[[*sums][-1]].append(match)
-        elif blocks:
-            _add(blocks[-1], line)
-    if not any(block.rates for block in blocks):
-        raise InputError("has no line of results, such as '  read: IOPS=…'; run fio with --output-format=json")
-    reports = [block for block in blocks if block.head[1] != TOTAL]  # that is the sum of the reports before it
-    if facts.keys() - {block.head[1] for block in reports}:  # with group_reporting a report may be that of several jobs
-        facts = {}
-    jobs = [_job(block, facts.get(block.head[1], JobFacts()).record_bytes) for block in reports]
-    if not _SERVER.search(text):  # each server has groups of its own
-        jobs = [replace(job, misfits=tuple(_of_sums(jobs, job, sums.pop(job.group, [])))) for job in jobs]
-    if _BY_PRIORITY.search(text):
-        leave_out(["latencies by priority, which are read in JSON"])
-    return Results("", jobs, messages=text), facts
+    with naming(source):
+        blocks: list[_Block] = []
+        facts: dict[str, JobFacts] = {}
+        sums: dict[int, list[re.Match[str]]] = {}
+        for _, line in lines_with(text, _MEANING):
+            if match := _JOB.match(line):
+                blocks.append(_Block(match))
+            elif match := _SETTINGS.match(line):
+                said = JobFacts(engine=match[5], record_bytes=_record_bytes(match[4]))
+                facts[match[1]] = said if facts.get(match[1], said) == said else JobFacts()  # of another run beside it
+            elif match := _GROUP.match(line):
+                sums[int(match[1])] = []
+            elif sums and (match := _SUM.match(line)):
+                sums[[*sums][-1]].append(match)
+            elif blocks:
+                _add(blocks[-1], line)
+        if not any(block.rates for block in blocks):
+            raise InputError("has no line of results, such as '  read: IOPS=…'; run fio with --output-format=json")
+        reports = [block for block in blocks if block.head[1] != TOTAL]  # that is the sum of the reports before it
+        if facts.keys() - {block.head[1] for block in reports}:  # with group_reporting a report may be of several jobs
+            facts = {}
+        jobs = [_job(block, facts.get(block.head[1], JobFacts()).record_bytes) for block in reports]
+        if not _SERVER.search(text):  # each server has groups of its own
+            jobs = [replace(job, misfits=tuple(_of_sums(jobs, job, sums.pop(job.group, [])))) for job in jobs]
+        if _BY_PRIORITY.search(text):
+            leave_out(["latencies by priority, which are read in JSON"])
+        return Results("", jobs, messages=text), facts
 
 
 def parse_with_options(text: str, source: str) -> Results:

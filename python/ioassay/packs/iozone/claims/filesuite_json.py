@@ -5,7 +5,6 @@ Its text for people is rounded and not read. Passes have the names that IOzone's
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,11 +118,8 @@ def _of_text(text: str, words: Sequence[str]) -> list[Claim]:
     beginning = _BEGINNING.search(text)
     if beginning is None:
         raise InputError("filesuite's claims are read from its JSON: give it --json")
-    try:
-        _, end = json.JSONDecoder().raw_decode(text, beginning.start())
-    except (ValueError, RecursionError):  # what is wrong where is said when it is read below
-        end = len(text)
-    return claims(validation.read(Document, text[beginning.start() : end], "filesuite's output", _INCOMPLETE))
+    document = validation.extent(text, beginning.start())
+    return claims(validation.read(Document, document, "filesuite's output", _INCOMPLETE))
 
 
 CLAIMS = Tool(
