@@ -118,7 +118,7 @@ def test_a_host_that_stays_in_a_slow_state_is_not_called_slow(repetitions: int) 
         if not isinstance(model := fit(list(values)), Undefined):
             said = standings(deviations(Contrasts(model, 0.95)), repetitions)
             wrong += Standing.SLOW in said or Standing.FAST in said
-    # Of 200 runs 10 at 5 %; 17 or more have a chance of 3 %. Without the fewest trials 73 of two, 32 of three.
+    # Of 200 runs 10 at 5 %; 17 or more have a chance of 3 %. Without the fewest trials it is 68 of two, 35 of three.
     assert wrong <= 16
 
 
@@ -128,7 +128,7 @@ def test_points_that_scatter_unlike_are_averaged_before_hosts_share_their_scatte
         scatter = np.stack([rng.permutation([0.01, 0.1]) for _ in range(HOSTS)])
         values = rng.normal(1, scatter[:, :, None], (HOSTS, POINTS, 3))
         wrong += bool(fitted(list(values.reshape(-1, 3)), POINTS).direction.any())
-    assert wrong <= 31  # as above; 51 where points share theirs
+    assert wrong <= 31  # as above; 48 where points share theirs
 
 
 def test_a_host_that_is_ten_percent_slow_is_found_and_no_other() -> None:
