@@ -30,7 +30,7 @@ import numpy as np
 from ioassay.analysis.condition_comparison import Verdict, judged_pairs
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.one_factor import LevelFamily, shape
-from ioassay.packs.hosts.questions.host_comparison import deviations
+from ioassay.packs.hosts.questions.host_comparison import Standing, deviations, standings
 from ioassay.stats.condition_means import ConditionMeans, Ints, average, fit
 from ioassay.stats.contrasts import MARGIN, Contrasts, best_level, levels_off, plateau, second_peaks, slopes
 from ioassay.stats.modes import modes
@@ -248,7 +248,8 @@ def _of_hosts(hosts: list[list[Floats]]) -> Iterator[tuple[str, bool]]:
     model = fit(groups, [np.arange(values.size) for values in groups])
     if isinstance(model, ConditionMeans):
         found = deviations(Contrasts(average(model, np.arange(len(groups)).reshape(len(hosts), -1).tolist()), 0.95))
-        called = np.where(found.near, 0, found.direction)
+        said = standings(found, sum(values.size for values in hosts[0]))
+        called = np.array([{Standing.SLOW: -1, Standing.FAST: 1}.get(one, 0) for one in said])
         if called.any():
             yield "hosts", bool(((called != 0) & (called != np.sign(HOSTS - 1))).any())
 

@@ -96,6 +96,11 @@ def test_equal_repetitions_are_exact_and_single_ones_have_no_model() -> None:
     assert isinstance(fit([np.array([1.0]), np.array([2.0])]), Undefined)
 
 
+def test_repetitions_that_agree_are_known_to_the_step_between_others() -> None:
+    agree, step = np.array([100.0, 100.0, 100.0]), np.array([200.0, 201.0, 202.0])
+    assert fitted([agree, step]).own_errors == pytest.approx([1 / 12 / 100**2 / 3, 1 / 201**2 / 3])
+
+
 def test_order_and_unit_change_nothing() -> None:
     groups = scattered(8, [0.05, 0.1, 0.2], 5)
     found, other = fitted(groups), fitted([1e6 * group[::-1] for group in groups[::-1]])

@@ -50,14 +50,15 @@ class ConditionMeans:
     """The estimates on `scale` and their squared standard errors, each of shape (k,).
 
     `own_df`: degrees of freedom that each variance has from its own repetitions; `prior_df` those from all conditions,
-    infinite where all have one variance, which has `total_df`. `means` are those of the values themselves. `blocked`:
-    passes were taken out of the scatter.
+    infinite where all have one variance, which has `total_df`. `own_errors` are `squared_errors` before they are
+    moderated. `means` are those of the values themselves. `blocked`: passes were taken out of the scatter.
     """
 
     scale: Scale
     means: Floats
     estimates: Floats
     squared_errors: Floats
+    own_errors: Floats
     own_df: Floats
     prior_df: float
     total_df: float
@@ -76,7 +77,7 @@ class ConditionMeans:
     def part(self, indices: Sequence[int]) -> ConditionMeans:
         """The same of some conditions; their variances stay moderated by all."""
         chosen = np.asarray(indices, dtype=np.int64)
-        names = ("means", "estimates", "squared_errors", "own_df", "sizes")
+        names = ("means", "estimates", "squared_errors", "own_errors", "own_df", "sizes")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def df_of_sums(self, parts: Floats, places: Ints) -> Floats:
@@ -120,7 +121,7 @@ def fit(
     estimates = np.log(means) if scale == Scale.LOG else means
     if exact and not any(float(np.ptp(array)) for array in arrays):
         zeros = np.zeros(means.size)
-        return ConditionMeans(scale, means, estimates, zeros, zeros, math.inf, _MOST_DF, sizes, False)
+        return ConditionMeans(scale, means, estimates, zeros, zeros, zeros, math.inf, _MOST_DF, sizes, False)
     if sizes.max() < 2:
         return Undefined("each level has one repetition only, so the variation is unknown")
     if scale == Scale.LOG and (found := modes(arrays)):
@@ -136,30 +137,43 @@ def fit(
         np.array([sum_of_squares(values) for values in relative]),
         np.array([values.size - 1 for values in relative], dtype=np.float64),
     )
+    squares = np.maximum(squares, df * _rounding(arrays) / units**2)
     variances, prior_df = moderated(squares, df)
+    own = np.where(df > 0, squares / np.where(df > 0, df, 1.0), variances)
     total, blocked = float(df.sum()), without_passes is not None
-    return ConditionMeans(scale, means, estimates, variances / sizes, df, prior_df, total, sizes, blocked)
+    return ConditionMeans(scale, means, estimates, variances / sizes, own / sizes, df, prior_df, total, sizes, blocked)
+
+
+def _rounding(groups: Sequence[Floats]) -> float:
+    """The variance of rounding to the least step between repetitions: repetitions that agree are known no better."""
+    steps = np.concatenate([np.diff(np.sort(values)) for values in groups])
+    return float(steps[steps > 0].min(initial=math.inf)) ** 2 / 12 if steps.any() else 0.0
 
 
 def average(means: ConditionMeans, table: Sequence[Sequence[int]]) -> ConditionMeans:
     """The averages of several conditions: `table[i]` are the indices of those that form the i-th one.
 
-    What their variances have from the prior is shared, and stays; the rest has Satterthwaite's degrees of freedom.
+    Their own variances are moderated by each other: averages over the same conditions scatter alike, though these do
+    not. So they share Satterthwaite's degrees of freedom, without the bias of the squares of estimated variances; each
+    with its own, the averages that happen to scatter less would count more.
     """
     rows = np.asarray(table, dtype=np.int64)
-    errors, own = means.squared_errors[rows], means.own_df[rows]
-    finite = math.isfinite(means.prior_df)
-    weights = 1 - means.prior_df / (means.prior_df + own) if finite else np.zeros(own.shape)
-    parts = errors * np.where(weights.max() > 0, weights, 1.0)
-    spread = np.sum(parts**2 / np.where(own > 0, own, 1.0), axis=1)
-    own_df = np.where(spread > 0, parts.sum(axis=1) ** 2 / np.where(spread > 0, spread, 1.0), own.sum(axis=1))
+    errors, df = means.own_errors[rows], np.where(means.own_df > 0, means.own_df, means.df)[rows]
+    own, own_df = errors.sum(axis=1), df.sum(axis=1)
+    if (known := own > 0).any():
+        squares = np.sum((errors[known] / own[known, None]) ** 2 / (df[known] + 2), axis=1)
+        own_df = own_df * min(1.0, (1 / float(squares.mean()) - 2) / float(own_df.mean()))
+    squared, prior_df = moderated(own * own_df, own_df)
     estimates = means.estimates[rows].mean(axis=1)
     return replace(
         means,
         means=np.exp(estimates) if means.scale == Scale.LOG else estimates,
         estimates=estimates,
-        squared_errors=errors.sum(axis=1) / rows.shape[1] ** 2,
+        squared_errors=squared / rows.shape[1] ** 2,
+        own_errors=own / rows.shape[1] ** 2,
         own_df=own_df,
+        prior_df=prior_df,
+        total_df=means.total_df if means.exact else min(means.total_df, float(own_df.sum())),
         sizes=means.sizes[rows].min(axis=1),
     )
 
@@ -211,9 +225,9 @@ def moderated(squares: Floats, df: Floats) -> tuple[Floats, float]:
     lies between the typical variance (its geometric mean), which a noisy condition is far from, and the pooled one,
     which a wild condition makes so large that no other condition is known.
     """
-    pooled = float(squares.sum()) / float(df.sum())
-    if pooled == 0:
+    if not squares.any():
         return np.zeros(df.size), math.inf
+    pooled = float(squares.sum()) / float(df.sum())
     known = df > 0
     logs = np.log(np.maximum(squares[known] / df[known], _LEAST_SHARE * pooled))
     derivatives = np.array([polygamma(float(one) / 2) for one in df[known]])

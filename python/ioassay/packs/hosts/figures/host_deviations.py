@@ -22,9 +22,9 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study
 
 _ROW_PX = 22
-_SHAPES = {"slow": "triangle-down", "fast": "triangle-up", "equal": "circle", "undecided": "square"}
-_COLOURS = ("fast", "slow", "equal", "3", "4", "5", "6", "undecided")
-"""A standing at the place of its colour in the theme's categories: blue, vermilion, green, and grey."""
+_SHAPES = {"slow": "triangle-down", "fast": "triangle-up", "equal": "circle", "apart": "diamond", "undecided": "square"}
+_COLOURS = ("fast", "slow", "equal", "apart", "4", "5", "6", "undecided")
+"""A standing at the place of its colour in the theme's categories: blue, vermilion, green, the next, and grey."""
 
 
 class Spec(FigureSpec):

@@ -11,7 +11,13 @@ from ioassay.narrative import conditions_text, phrases
 from ioassay.narrative.finding import Column, Finding, Table, bounds
 from ioassay.narrative.say import Deviation, Quantity, Response, Say, say, templates
 from ioassay.packs.hosts.questions import host_comparison
-from ioassay.packs.hosts.questions.host_comparison import HostComparison, HostDeviation, ResponseComparison, Standing
+from ioassay.packs.hosts.questions.host_comparison import (
+    FEWEST_TRIALS,
+    HostComparison,
+    HostDeviation,
+    ResponseComparison,
+    Standing,
+)
 from ioassay.packs.hosts.questions.host_totals import LATE, LEAST_OVERLAP, HostMeans, HostTotals, PointTotals
 from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import MARGIN
@@ -60,9 +66,10 @@ def claims(comparison: HostComparison) -> list[Say]:
 
 def _differences(comparison: HostComparison) -> Iterator[Say]:
     """All of the clearest host, and where several deviate each with the first response in which it does."""
-    for standing in (Standing.SLOW, Standing.FAST):
+    worse = {**_deviating(comparison, Standing.SLOW), **_deviating(comparison, Standing.APART)}
+    for standing in (Standing.SLOW, Standing.APART, Standing.FAST):
         found = _deviating(comparison, standing)
-        if found and (standing == Standing.SLOW or not _deviating(comparison, Standing.SLOW)):
+        if found and (standing != Standing.FAST or not worse):
             (response, deviation), *rest = next(iter(found.values()))
             every, agree = len(response.hosts), len(response.reference)
             if every == 2:
@@ -70,14 +77,16 @@ def _differences(comparison: HostComparison) -> Iterator[Say]:
             else:
                 code = "hosts.all" if agree == every else "hosts.rest" if agree == every - 1 else "hosts.agree"
                 reference = say(code, n=agree)
-            yield say(f"hosts.{standing}", **_known(response, deviation), reference=reference)
+            known = {**_known(response, deviation), "reference": reference, "trials": response.trials}
+            yield say(f"hosts.{standing}", **known, needed=-(-FEWEST_TRIALS // response.points))
             if rest:
                 also = [say("hosts.also_in", **_known(*one)) for one in rest]
                 yield say("hosts.also", host=deviation.host, standing=standing, responses=also)
-        if len(found) > 1:
+        two = len(comparison.compared[0].hosts) == 2
+        if len(found) > 1 and not (two and standing == Standing.APART):
             briefly = [say("hosts.briefly", **_known(*own[0])) for own in found.values()]
             yield say("hosts.several", standing=standing, hosts=briefly)
-        if found and len(comparison.compared[0].hosts) == 2:
+        if found and two:
             return  # the other is fast where one is slow
 
 
@@ -139,7 +148,7 @@ def _together(one: HostTotals) -> Iterator[Say]:
         yield say("hosts.no_starts")
     else:
         apart, uncertainty = (Quantity(LATE, ns) for ns in (one.starts.apart_ns, one.starts.uncertainty_ns))
-        code = "hosts.started" if one.overlap >= LEAST_OVERLAP else "hosts.apart"
+        code = "hosts.started" if one.overlap >= LEAST_OVERLAP else "hosts.starts_apart"
         yield say(code, apart=apart, uncertainty=uncertainty, overlap=one.overlap)
 
 
