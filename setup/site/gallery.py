@@ -10,17 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
-
 import ioassay
+from ioassay.packs.history import trend, trend_page
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = ROOT / "docs" / "gallery.md"
@@ -99,12 +96,10 @@ def _made(entry: Entry, work: Path) -> Path:
             packed.extractall(work / str(number))
         runs.append(next((work / str(number)).iterdir()))
     if any(runs[0].glob("*.parquet")):
-        study = pl.read_parquet(runs[0] / "*.parquet")["study"][0]
-        page = work / "trend"
-        # In a process of its own: where DuckDB was used, the builder's ends with a report of leaks.
-        history = [sys.executable, "-m", "ioassay", "history", "show", study, "--from", runs[0], "--page", page]
-        subprocess.run(history, check=True, stdout=subprocess.DEVNULL)
-        return page
+        store = ioassay.history(runs[0])
+        study = store.runs()["study"][0]
+        found = trend.of_study(store, study)
+        return trend_page.publish(found, work / "trend", f"ioassay history show {study}").parent
     if len(runs) > 1:
         return ioassay.compare(*runs).report(work / "comparison").parent
     ioassay.open(runs[0]).report()

@@ -24,7 +24,8 @@ from ioassay.study import catalog
 MOST_WORDS = 30
 MEASURED = ("active-iozone", "active-iozone-15m", "active-iozone-binary", "active-iozone-matrix", "fleet", "quick")
 """Their answer needs claims beside what the kernel saw, or several hosts, which made numbers do not have."""
-GALLERY = sorted((Path(__file__).parents[2] / "docs" / "gallery").glob("*.tar.xz"))
+FOLDER = Path(__file__).parents[2] / "docs" / "gallery"
+GALLERY = sorted({*FOLDER.glob("*.tar.xz")} - {FOLDER / "history.tar.xz"})  # which has numbers of runs, and no run
 USUAL = ("total.iops", "read.lat.mean", "read.lat.p99")
 SIMULATED = {"sim.span": 10.0, "sim.hit_ratio": 0.2, "sim.optimum_hit_ratio": 0.4}
 

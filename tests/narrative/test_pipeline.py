@@ -55,7 +55,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     found = analyse_all(full(lab))
     assert list(dict.fromkeys(finding.study for finding in found)) == ["first", "second"]
     order = [finding.question for finding in found if finding.study == "first"]
-    # Of simulations, choices, passes over a file, searches, hosts, replays, and trials that count calls alone.
+    # Of simulations, choices, passes over a file, searches, hosts, replays, qualified drives, and trials of calls alone.
     apart = {
         "reductions",
         "choice",
@@ -70,6 +70,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
         "load",
         "limits",
         "lateness",
+        "qualification",
     }
     assert list(dict.fromkeys(order)) == [question for question in ANALYSES if question not in apart]
     assert {finding.severity for finding in found} <= {"info", "warning"}

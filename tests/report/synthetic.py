@@ -22,7 +22,7 @@ from ioassay.store import frames
 from ioassay.store.dataset import Dataset
 from ioassay.store.frames import SCHEMAS
 from ioassay.study import plan
-from ioassay.study.model import Figure, Study, make_study
+from ioassay.study.model import Figure, Study, Until, make_study
 
 SHARES = [0, 12, 25, 38, 50, 63, 75, 88, 100]
 SIZES = [f"{2**power}KiB" for power in range(11)]
@@ -162,6 +162,13 @@ def on_hosts(records: Dataset) -> Dataset:
     made = study("jobs", "Bandwidth of hosts", {"host": names}, [], rw="randrw")
     host = pl.when(pl.col("study") == "jobs").then("h" + pl.col("numjobs").cast(pl.Int64).cast(pl.String))
     return replace(records, studies=[*records.studies[:3], made], trials=records.trials.with_columns(host=host))
+
+
+def in_rounds(records: Dataset) -> Dataset:
+    """The study of jobs as if it ran in rounds until bandwidth was steady."""
+    jobs = records.studies[3]
+    made = jobs.model_copy(update={"until": Until(metric="read.bw", steady=True)})
+    return replace(records, studies=[*records.studies[:3], made])
 
 
 def with_percentiles(records: Dataset) -> Dataset:

@@ -61,7 +61,7 @@ def test_no_conclusion_is_drawn_of_a_run_that_is_not_fit(unfit: tuple[str, ...],
     assert comparison_text.worst(made) is None
     text = comparison_text.as_dict(made)
     assert text["statement"] == f"{sentence} {comparison_text.account(made)}"
-    assert str(comparison_text.account(made)) == "B compared with A in 8 rows: withheld in 8."
+    assert str(comparison_text.account(made)) == "8 rows compared: withheld in 8."
     assert (text["unfit"], text["regression"], text["counts"]) == (list(unfit), False, made.counts)
     assert text["outcome"] == "not-comparable"
 

@@ -50,7 +50,7 @@ def worst(comparison: Comparison) -> Say | None:
 
 
 def account(comparison: Comparison) -> Say:
-    """`B compared with A in 24 rows: slower in 3 and same in 21.`"""
+    """`24 rows compared: slower in 3 and same in 21.`"""
     counts = comparison.counts.items()
     verdicts = [say("comparison.verdict", verdict=verdict, number=number) for verdict, number in counts]
     return say("comparison.account", total=len(comparison.rows), verdicts=verdicts)

@@ -36,8 +36,9 @@ def select(records: Dataset, study: Study, where: Mapping[str, Scalar]) -> pl.Da
     good = trials.filter(pl.col("status") == OK)
     if good.is_empty():
         reason = next((text for text in trials["reason"].to_list() if text), sentence("figures.no_reason"))
-        number = "the only trial" if trials.height == 1 else sentence("figures.none_of_trials", number=trials.height)
-        raise NoData(f"{number}{shown} went well: {reason}")
+        if trials.height == 1:
+            raise NoData(f"the only trial{shown} failed: {reason}")
+        raise NoData(f"{sentence('figures.none_of_trials', number=trials.height)}{shown} went well: {reason}")
     return good
 
 
