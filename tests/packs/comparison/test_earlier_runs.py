@@ -12,10 +12,9 @@ import pytest
 
 import ioassay
 from ioassay.analysis.condition_comparison import RunScatter, Verdict
-from ioassay.errors import UsageError
 from ioassay.packs.comparison import comparison_text, run_comparison
 from ioassay.packs.comparison.earlier_runs import EarlierRuns, as_run, earlier_runs
-from ioassay.packs.comparison.run_comparison import Comparison
+from ioassay.packs.comparison.run_comparison import Comparison, Outcome
 from ioassay.store.dataset import Dataset
 
 HOST = {"identity": {"key": "k", "machine": "0123456789abcdef"}, "kernel": {"release": "6.1"}}
@@ -89,10 +88,22 @@ def test_runs_that_are_later_elsewhere_or_no_measurement_do_not_count(lab: Any, 
 
 
 def test_too_few_runs_leave_the_scatter_unknown(lab: Any, place: str) -> None:
-    kept(place, nights(lab, 4))
-    found = judged(place, run(lab, 20, 0.5))
+    runs = nights(lab, 5)
+    kept(place, runs)
+    found = judged(place, run(lab, 20, 0.5), runs[-1])
     assert (verdicts(found), found.regression) == ({Verdict.DIFFERS}, False)
     assert "The history has 4 earlier runs, too few" in comparison_text.as_dict(found)["statement"]
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_too_few_runs_are_no_baseline(lab: Any, place: str, count: int) -> None:
+    kept(place, nights(lab, count))
+    b = run(lab, 20, 0.5)
+    found = judged(place, b)
+    assert (found.outcome, found.rows, found.only_b, found.regression) == (Outcome.MEASURED, (), (), False)
+    told = f"Nothing to judge by yet: the history has {count} of 5 earlier runs, fit and on this machine and target."
+    assert comparison_text.as_dict(found)["statement"] == told
+    assert f"### ioassay: no baseline\n\nstudy\n\n**{told}**" in comparison_text.markdown(b, b, found).replace("`", "")
 
 
 def test_the_baseline_is_what_holds_since_the_last_change(lab: Any, place: str) -> None:
@@ -103,13 +114,8 @@ def test_the_baseline_is_what_holds_since_the_last_change(lab: Any, place: str) 
 
 
 def test_facts_of_the_host_that_differ_from_the_last_run_are_warnings(lab: Any, place: str) -> None:
-    kept(place, nights(lab, 3))
+    kept(place, nights(lab, 5))
     found = judged(place, run(lab, 20, 1.0, kernel={"release": "6.2"}))
     assert [str(comparison_text.warning(one)) for one in found.differences] == [
         "host: kernel is '6.1' in A and '6.2' in B"
     ]
-
-
-def test_without_any_run_the_history_is_named(lab: Any, place: str) -> None:
-    with pytest.raises(UsageError, match="has no run of study on this machine and target.*ioassay history add RUN"):
-        judged(place, run(lab, 20, 1.0))
