@@ -20,9 +20,11 @@ from ioassay.store.dataset import Dataset
 HOST = {"identity": {"key": "k", "machine": "0123456789abcdef"}, "kernel": {"release": "6.1"}}
 
 
-def run(lab: Any, night: int, speed: float, n: int = 3, path: str = "disk/testfile", **host: Any) -> Dataset:
+def run(
+    lab: Any, night: int, speed: float, n: int = 3, path: str = "disk/testfile", size: str = "1MiB", **host: Any
+) -> Dataset:
     """The run of a night, with repetitions that hardly scatter."""
-    target = {"kind": "file", "path": path, "size": "1MiB"}
+    target = {"kind": "file", "path": path, "size": size}
     study = lab.study(factors={"bs": ["4KiB", "64KiB"]}, responses=["read.bw"], target=target)
     random = np.random.default_rng(night)
     measured = lab.run(study, lambda *_: {"read.bw": 1e8 * speed * random.lognormal(0, 0.002)}, n)
@@ -81,7 +83,7 @@ def test_two_runs_are_judged_by_the_scatter_of_the_others(lab: Any, place: str) 
 def test_runs_that_are_later_elsewhere_or_no_measurement_do_not_count(lab: Any, place: str) -> None:
     elsewhere = {"identity": {"key": "k", "machine": "fedcba9876543210"}}
     others = [run(lab, 30, 1.0), run(lab, 3, 1.0, **elsewhere), run(lab, 4, 1.0, path="other/testfile")]
-    kept(place, [*nights(lab, 2), *others, run(lab, 5, 1.0, path="disk/another-name")])
+    kept(place, [*nights(lab, 2), *others, run(lab, 6, 1.0, size="2MiB"), run(lab, 5, 1.0, path="disk/another-name")])
     b = run(lab, 20, 1.0)
     kept(place, [b])
     assert len(of_study(place, b).names) == 3
@@ -101,7 +103,8 @@ def test_too_few_runs_are_no_baseline(lab: Any, place: str, count: int) -> None:
     b = run(lab, 20, 0.5)
     found = judged(place, b)
     assert (found.outcome, found.rows, found.only_b, found.regression) == (Outcome.MEASURED, (), (), False)
-    told = f"Nothing to judge by yet: the history has {count} of 5 earlier runs, fit and on this machine and target."
+    needed = "earlier runs with these settings, fit and on this machine and target"
+    told = f"Nothing to judge by yet: the history has {count} of 5 {needed}."
     assert comparison_text.as_dict(found)["statement"] == told
     assert f"### ioassay: no baseline\n\nstudy\n\n**{told}**" in comparison_text.markdown(b, b, found).replace("`", "")
 

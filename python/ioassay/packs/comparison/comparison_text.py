@@ -217,8 +217,8 @@ def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
     trusted = {letter: escaped(f"{one.conditions} {one.claims}".rstrip()) for letter, one in trusts.items() if one}
     shown = lines(comparison, comparison.results)
     folded, omitted = shown[_OPEN_ROWS:_MOST_ROWS], shown[_MOST_ROWS:]
-    more, about = phrases.count(len(folded), "more row"), (account(comparison), scatter(comparison))
-    about, rests_on = (about, str(basis(comparison))) if comparison.has_baseline else ((), "")
+    more = phrases.count(len(folded), "more row")
+    about = [account(comparison), scatter(comparison)] if comparison.has_baseline else []
     parts = [
         f"### ioassay: {say(f'comparison.title_{comparison.outcome}')}",
         " · ".join(map(_code, titles)),
@@ -229,7 +229,7 @@ def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
         sentence("comparison.more_rows", rows=phrases.count(len(omitted), "row")) if omitted else "",
         _list("Warnings", [*map(warning, comparison.differences)]),
         *(_list(f"Only in {letter}", missing) for letter, missing in only(comparison).items()),
-        rests_on,
+        str(basis(comparison)) if comparison.has_baseline else "",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 

@@ -1,7 +1,7 @@
 """The earlier runs of a study on the machine of a run, from a history: a baseline, and what runs scatter by.
 
-They ended before the run began, on the same machine and target, fit and not contradicted. Runs before a change point of
-a condition tell its scatter, and not its present mean.
+They ended before the run began, with the same settings, on the same machine and target, fit and not contradicted. Runs
+before a change point of a condition tell its scatter, and not its present mean.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _of_study(store: Any, study: Study, own: Mapping[str, Any], left_out: Sequen
         row["begun"] < own["begun"]
         and row["grade"] != _UNFIT
         and row["verdict"] != _CONTRADICTED
-        and _place(row["target"]) == _place(own["target"])
+        and _is_same(row, own)
         and not any(abs(row["begun"].timestamp() - one) < 1e-3 for one in left_out)
         for row in runs.iter_rows(named=True)
     ]
@@ -155,6 +155,13 @@ def _of_study(store: Any, study: Study, own: Mapping[str, Any], left_out: Sequen
             key = point_key(json.loads(row["point"])), row["response"]
             values.setdefault(key, {})[row["run"]] = _Value.of(row["values"])
     return EarlierRuns(study, runs, values, own)
+
+
+def _is_same(row: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether two runs have the same settings, or the same target if one is of a version that kept no settings."""
+    if row["settings"] and own["settings"]:
+        return bool(row["settings"] == own["settings"])
+    return _place(row["target"]) == _place(own["target"])
 
 
 def _place(target: str) -> str:

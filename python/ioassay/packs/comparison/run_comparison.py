@@ -247,8 +247,8 @@ def compare(
             only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
             only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
     of_hosts = [*_host_differences(a, b)]
-    if is_history and earlier:
-        of_hosts = list(dict.fromkeys(one for study in earlier.values() for one in study.differences()))
+    if is_history:
+        of_hosts = list(dict.fromkeys(one for study in (earlier or {}).values() for one in study.differences()))
     runs = {"A": a, "B": b}
     conditions = {letter: machine_conditions.of_run(run) for letter, run in runs.items()}
     verdicts = {
