@@ -131,10 +131,14 @@ def day(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d}"
 
 
+def size_and_ends(series: Series, step: Step) -> tuple[str, str]:
+    """`+12 %` and `+9 to +15 %`."""
+    return _short(series, step.point.size, step.point.change)
+
+
 def size(series: Series, step: Step) -> str:
     """`+12 % (+9 to +15 %)`."""
-    middle, ends = _short(series, step.point.size, step.point.change)
-    return f"{middle} ({ends})"
+    return "{} ({})".format(*size_and_ends(series, step))
 
 
 def change(trend: Trend, series: Series) -> str:
