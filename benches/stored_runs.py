@@ -30,7 +30,7 @@ def fill(place: Path, runs: int, conditions: int) -> None:
     draw, number = random.Random(1), conditions * len(RESPONSES)
     labels = [f"bs={size} iodepth=8" for size in range(conditions) for _ in RESPONSES]
     for run in range(runs):
-        texts = {name: f"{name} {run % 3}" for name in TEXTS} | {"study": "nightly"}
+        texts = {name: f"{name} {run % 3}" for name in TEXTS} | {"study": "nightly", "settings": ""}
         values = [[draw.random() for _ in range(REPETITIONS)] for _ in range(number)]
         row = {
             VERSION_COLUMN: VERSION,

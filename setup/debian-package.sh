@@ -149,7 +149,7 @@ lay_out_documents() {
         gzip -9n >"$documents/changelog.Debian.gz"
     gzip -9n <CHANGELOG.md >"$documents/changelog.gz"
     .venv/bin/python "$parts/copyright.py" "$tree" >"$documents/copyright"
-    cp examples/systemd/ioassay-nightly.service examples/systemd/ioassay-nightly.timer "$documents/examples/"
+    cp examples/systemd/ioassay-nightly* "$documents/examples/"
     mkdir -p "$tree/usr/share/lintian/overrides"
     cp "$parts/lintian-overrides" "$tree/usr/share/lintian/overrides/ioassay"
 }

@@ -114,8 +114,15 @@ class Execution:
     computing: Computing | None = None
 
     def __post_init__(self) -> None:
-        if self.hosts is not None and isinstance(self.options.executor, str):
-            self.store.resume_options = ("--executor", self.options.executor)
+        self._say_in_resuming(self.hosts is not None)
+
+    def _say_in_resuming(self, with_executor: bool) -> None:
+        """Consent is asked again when a run goes on, so the command that does so repeats what was given."""
+        options = self.options
+        words = [*(f"--destroy-data={name}" for name in options.destroy_data), *["--allow-exec"] * options.allow_exec]
+        if with_executor and isinstance(options.executor, str):
+            words += ["--executor", options.executor]
+        self.store.resume_options = words
 
     @property
     def trials(self) -> int:
@@ -225,7 +232,7 @@ class Execution:
             with executors.adapted(asked, progress.said) as executor:
                 yield executor
         else:
-            self.store.resume_options = ("--executor", asked)
+            self._say_in_resuming(True)
             progress.preparing(f"waiting for workers of {asked}", 0.0)
             with ExitStack() as stack:
                 try:

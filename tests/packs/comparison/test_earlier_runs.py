@@ -12,18 +12,19 @@ import pytest
 
 import ioassay
 from ioassay.analysis.condition_comparison import RunScatter, Verdict
-from ioassay.errors import UsageError
 from ioassay.packs.comparison import comparison_text, run_comparison
 from ioassay.packs.comparison.earlier_runs import EarlierRuns, as_run, earlier_runs
-from ioassay.packs.comparison.run_comparison import Comparison
+from ioassay.packs.comparison.run_comparison import Comparison, Outcome
 from ioassay.store.dataset import Dataset
 
 HOST = {"identity": {"key": "k", "machine": "0123456789abcdef"}, "kernel": {"release": "6.1"}}
 
 
-def run(lab: Any, night: int, speed: float, n: int = 3, path: str = "disk/testfile", **host: Any) -> Dataset:
+def run(
+    lab: Any, night: int, speed: float, n: int = 3, path: str = "disk/testfile", size: str = "1MiB", **host: Any
+) -> Dataset:
     """The run of a night, with repetitions that hardly scatter."""
-    target = {"kind": "file", "path": path, "size": "1MiB"}
+    target = {"kind": "file", "path": path, "size": size}
     study = lab.study(factors={"bs": ["4KiB", "64KiB"]}, responses=["read.bw"], target=target)
     random = np.random.default_rng(night)
     measured = lab.run(study, lambda *_: {"read.bw": 1e8 * speed * random.lognormal(0, 0.002)}, n)
@@ -82,17 +83,30 @@ def test_two_runs_are_judged_by_the_scatter_of_the_others(lab: Any, place: str) 
 def test_runs_that_are_later_elsewhere_or_no_measurement_do_not_count(lab: Any, place: str) -> None:
     elsewhere = {"identity": {"key": "k", "machine": "fedcba9876543210"}}
     others = [run(lab, 30, 1.0), run(lab, 3, 1.0, **elsewhere), run(lab, 4, 1.0, path="other/testfile")]
-    kept(place, [*nights(lab, 2), *others, run(lab, 5, 1.0, path="disk/another-name")])
+    kept(place, [*nights(lab, 2), *others, run(lab, 6, 1.0, size="2MiB"), run(lab, 5, 1.0, path="disk/another-name")])
     b = run(lab, 20, 1.0)
     kept(place, [b])
     assert len(of_study(place, b).names) == 3
 
 
 def test_too_few_runs_leave_the_scatter_unknown(lab: Any, place: str) -> None:
-    kept(place, nights(lab, 4))
-    found = judged(place, run(lab, 20, 0.5))
+    runs = nights(lab, 5)
+    kept(place, runs)
+    found = judged(place, run(lab, 20, 0.5), runs[-1])
     assert (verdicts(found), found.regression) == ({Verdict.DIFFERS}, False)
     assert "The history has 4 earlier runs, too few" in comparison_text.as_dict(found)["statement"]
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_too_few_runs_are_no_baseline(lab: Any, place: str, count: int) -> None:
+    kept(place, nights(lab, count))
+    b = run(lab, 20, 0.5)
+    found = judged(place, b)
+    assert (found.outcome, found.rows, found.only_b, found.regression) == (Outcome.MEASURED, (), (), False)
+    needed = "earlier runs with these settings, fit and on this machine and target"
+    told = f"Nothing to judge by yet: the history has {count} of 5 {needed}."
+    assert comparison_text.as_dict(found)["statement"] == told
+    assert f"### ioassay: no baseline\n\nstudy\n\n**{told}**" in comparison_text.markdown(b, b, found).replace("`", "")
 
 
 def test_the_baseline_is_what_holds_since_the_last_change(lab: Any, place: str) -> None:
@@ -103,13 +117,8 @@ def test_the_baseline_is_what_holds_since_the_last_change(lab: Any, place: str) 
 
 
 def test_facts_of_the_host_that_differ_from_the_last_run_are_warnings(lab: Any, place: str) -> None:
-    kept(place, nights(lab, 3))
+    kept(place, nights(lab, 5))
     found = judged(place, run(lab, 20, 1.0, kernel={"release": "6.2"}))
     assert [str(comparison_text.warning(one)) for one in found.differences] == [
         "host: kernel is '6.1' in A and '6.2' in B"
     ]
-
-
-def test_without_any_run_the_history_is_named(lab: Any, place: str) -> None:
-    with pytest.raises(UsageError, match="has no run of study on this machine and target.*ioassay history add RUN"):
-        judged(place, run(lab, 20, 1.0))

@@ -79,6 +79,27 @@ def of(found: Trend, condition: str, response: str) -> Series:
     return series
 
 
+def test_other_settings_make_another_series_which_names_them(lab: Any, tmp_path: Path) -> None:
+    store = history_store.open(tmp_path)
+    for number in range(6):
+        policy = {"policy": "lru" if number % 2 else "fifo", "make": {"requests": 1000}}
+        study = lab.study("nightly", factors={"bs": ["4KiB", "64KiB"]}, responses=["read.bw"], params=policy)
+        records = lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 2, seed=number))
+        store.add(replace(records, trials=records.trials.with_columns(started_unix_s=FIRST + DAY * number)))
+    found = trend.of_study(store, "nightly")
+    assert [len(series.values) for series in found.series] == [3] * 4
+    assert {trend_text.name(found, series) for series in found.series} == {
+        f"bs={size}, params.policy={policy}" for size in ("4KiB", "64KiB") for policy in ("lru", "fifo")
+    }
+
+
+def test_records_without_settings_go_with_the_next_ones_of_their_host() -> None:
+    runs = {name: {"host": host, "settings": given} for name, host, given in (
+        ("1", "a", ""), ("2", "b", ""), ("3", "a", "x=1"), ("4", "a", "x=2"), ("5", "a", ""),
+    )}  # fmt: skip
+    assert trend._settings(runs) == {"1": "x=1", "2": "", "3": "x=1", "4": "x=2", "5": ""}
+
+
 def test_the_worst_series_is_first_and_a_response_in_another_unit_is_no_series_of_its_own(found: Trend) -> None:
     assert [one.outcome for one in found.series] == [Outcome.SLOWER, Outcome.SAME, Outcome.SAME, Outcome.SAME]
     assert {(one.condition, one.response): one.restated for one in found.series} == {

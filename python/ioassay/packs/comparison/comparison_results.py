@@ -105,7 +105,8 @@ class Comparison:
     def outcome(self) -> str:
         """The verdict in a word.
 
-        'contradicted', 'not-comparable', 'slower', 'differs', 'faster', 'changed', 'same' or 'undecided'.
+        'contradicted', 'not-comparable', 'measured' (there is no baseline yet), 'slower', 'differs', 'faster',
+        'changed', 'same' or 'undecided'.
 
         No conclusion is drawn of claims that the kernel contradicts, nor of a machine that was not fit.
         """
@@ -207,7 +208,7 @@ def compare(
     assert after is not None
     place = None if history is None else str(history)
     found = Comparison(before, after, margin, confidence, FailOn(fail_on), place)
-    if not found.result.rows:
+    if found.result.has_baseline and not found.result.rows:
         raise UsageError(
             f"{found.sides[0].root} and {after.root} share no condition with values; nothing can be compared"
         )

@@ -39,7 +39,8 @@ def headline(comparison: Comparison) -> Say:
     }
     variant, holds = variants.get(outcome, ("both", len(runs) > 1))
     code = f"comparison.{outcome}_{variant}" if holds else f"comparison.{outcome}"
-    return say(code, total=total, margin=comparison.margin, runs=runs, **counts)
+    known = {"margin": comparison.margin, "earlier": comparison.earlier, "fewest": FEWEST_RUNS}
+    return say(code, total=total, runs=runs, **known, **counts)
 
 
 def worst(comparison: Comparison) -> Say | None:
@@ -184,7 +185,9 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
     """Plain JSON-able form."""
     names = ("a", "b", "margin", "confidence", "outcome", "scatter", "fail_on", "regression", "unfit", "contradicted")
     said = [account(comparison), worst(comparison), scatter(comparison)]
-    if not comparison.rows:
+    if not comparison.has_baseline:
+        said = [headline(comparison)]
+    elif not comparison.rows:
         said = [say("comparison.nothing")]
     elif not comparison.is_conclusive:
         said = [headline(comparison), account(comparison)]
@@ -214,7 +217,8 @@ def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
     trusted = {letter: escaped(f"{one.conditions} {one.claims}".rstrip()) for letter, one in trusts.items() if one}
     shown = lines(comparison, comparison.results)
     folded, omitted = shown[_OPEN_ROWS:_MOST_ROWS], shown[_MOST_ROWS:]
-    more, about = phrases.count(len(folded), "more row"), (account(comparison), scatter(comparison))
+    more = phrases.count(len(folded), "more row")
+    about = [account(comparison), scatter(comparison)] if comparison.has_baseline else []
     parts = [
         f"### ioassay: {say(f'comparison.title_{comparison.outcome}')}",
         " · ".join(map(_code, titles)),
@@ -225,7 +229,7 @@ def markdown(a: Dataset, b: Dataset, comparison: Comparison) -> str:
         sentence("comparison.more_rows", rows=phrases.count(len(omitted), "row")) if omitted else "",
         _list("Warnings", [*map(warning, comparison.differences)]),
         *(_list(f"Only in {letter}", missing) for letter, missing in only(comparison).items()),
-        str(basis(comparison)),
+        str(basis(comparison)) if comparison.has_baseline else "",
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 

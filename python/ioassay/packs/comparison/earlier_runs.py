@@ -1,7 +1,7 @@
 """The earlier runs of a study on the machine of a run, from a history: a baseline, and what runs scatter by.
 
-They ended before the run began, on the same machine and target, fit and not contradicted. Runs before a change point of
-a condition tell its scatter, and not its present mean.
+They ended before the run began, with the same settings, on the same machine and target, fit and not contradicted. Runs
+before a change point of a condition tell its scatter, and not its present mean.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ioassay.errors import UsageError
 from ioassay.process import supervisor
 from ioassay.stats.change_points import RISK, Changes, change_points
 from ioassay.stats.result import Floats
-from ioassay.stats.run_scatter import Series
+from ioassay.stats.run_scatter import FEWEST_RUNS, Series
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -133,11 +133,6 @@ def earlier_runs(place: str, run: Dataset, without: Dataset | None = None) -> di
     if without is not None and (began := [one for one in without.trials["started_unix_s"].to_list() if one]):
         left_out = [min(began)]
     found = {study.name: _of_study(store, study, rows[study.name], left_out) for study in run.studies}
-    if without is None and not any(found.values()):
-        raise UsageError(
-            f"{store.place}: has no run of {', '.join(found)} on this machine and target that began before {run.root} "
-            "and was fit; put some there with: ioassay history add RUN"
-        )
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -147,7 +142,7 @@ def _of_study(store: Any, study: Study, own: Mapping[str, Any], left_out: Sequen
         row["begun"] < own["begun"]
         and row["grade"] != _UNFIT
         and row["verdict"] != _CONTRADICTED
-        and _place(row["target"]) == _place(own["target"])
+        and _is_same(row, own)
         and not any(abs(row["begun"].timestamp() - one) < 1e-3 for one in left_out)
         for row in runs.iter_rows(named=True)
     ]
@@ -162,6 +157,13 @@ def _of_study(store: Any, study: Study, own: Mapping[str, Any], left_out: Sequen
     return EarlierRuns(study, runs, values, own)
 
 
+def _is_same(row: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether two runs have the same settings, or the same target if one is of a version that kept no settings."""
+    if row["settings"] and own["settings"]:
+        return bool(row["settings"] == own["settings"])
+    return _place(row["target"]) == _place(own["target"])
+
+
 def _place(target: str) -> str:
     """A target without the name of a file, which may be that of one run."""
     kind, _, path = target.partition(" ")
@@ -169,15 +171,16 @@ def _place(target: str) -> str:
 
 
 def as_run(earlier: Mapping[str, EarlierRuns], b: Dataset) -> Dataset:
-    """Earlier runs as a run to compare with, in which each of them is a repetition."""
+    """Earlier runs as a run to compare with, in which each of them is a repetition; without studies of too few runs."""
     import polars as pl
 
-    rows = [row for one in earlier.values() for row in one.trials(b)]
+    enough = {name: one for name, one in earlier.items() if len(one.names) >= FEWEST_RUNS}
+    rows = [row for one in enough.values() for row in one.trials(b)]
     empty = {name: getattr(b, name).clear() for name in ("hist", "series", "samples", "warnings", "calls")}
     return replace(
         b,
         root=Path("history"),
-        studies=[study for study in b.studies if study.name in earlier],
+        studies=[study for study in b.studies if study.name in enough],
         trials=pl.DataFrame(rows, schema=b.trials.schema),
         planned={},
         traced=None,

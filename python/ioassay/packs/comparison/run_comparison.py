@@ -35,6 +35,8 @@ class Outcome(StrEnum):
     """The kernel contradicts the tool's claims, so that its numbers are no measurements: no conclusion is drawn."""
     NOT_COMPARABLE = "not-comparable"
     """The machine was not fit: no conclusion is drawn."""
+    MEASURED = "measured"
+    """The history has too few earlier runs to be a baseline: nothing is compared."""
     SLOWER = "slower"
     """In at least one row."""
     DIFFERS = "differs"
@@ -150,6 +152,8 @@ class Comparison:
     fail_on: FailOn = FailOn.KNOWN
     earlier: int | None = None
     """Runs of a history that tell the scatter from run to run; None where none was asked."""
+    has_baseline: bool = True
+    """False where the history is to be the baseline, and has too few runs of every study."""
 
     def __post_init__(self) -> None:
         if not self.is_conclusive:  # so that nothing which shows a row can say what is withheld
@@ -161,6 +165,8 @@ class Comparison:
         """What the rows come to, and whether a conclusion is drawn from them at all."""
         if not self.is_conclusive:
             return Outcome.CONTRADICTED if self.contradicted else Outcome.NOT_COMPARABLE
+        if not self.has_baseline:
+            return Outcome.MEASURED
         return Outcome(next(iter(self.counts), Verdict.UNDECIDED))
 
     @property
@@ -215,7 +221,7 @@ def compare(
     `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right. `earlier`
     runs tell the scatter from run to run, by study.
     """
-    studies = {study.name: study for study in a.studies}
+    studies, has_baseline = {study.name: study for study in a.studies}, bool(a.studies) or not is_history
     rows: list[Row] = []
     only_a: list[Unmatched] = []
     only_b: list[Unmatched] = []
@@ -241,8 +247,8 @@ def compare(
             only_a += [Unmatched(study.name, in_a[key].label, response) for key in in_a if key not in in_b]
             only_b += [Unmatched(study.name, in_b[key].label, response) for key in in_b if key not in in_a]
     of_hosts = [*_host_differences(a, b)]
-    if is_history and earlier:
-        of_hosts = list(dict.fromkeys(one for study in earlier.values() for one in study.differences()))
+    if is_history:
+        of_hosts = list(dict.fromkeys(one for study in (earlier or {}).values() for one in study.differences()))
     runs = {"A": a, "B": b}
     conditions = {letter: machine_conditions.of_run(run) for letter, run in runs.items()}
     verdicts = {
@@ -256,12 +262,13 @@ def compare(
         confidence=confidence,
         rows=tuple(judged(rows, 1 - confidence, sum(isinstance(one.ratio, Ratio) for one, *_ in families(rows)))),
         only_a=(*only_a, *map(Unmatched, studies)),
-        only_b=tuple(only_b),
+        only_b=tuple(only_b) if has_baseline else (),
         differences=(*differences, *of_hosts),
         unfit=tuple(letter for letter, one in conditions.items() if one and one.grade == Grade.UNFIT),
         contradicted=tuple(letter for letter, own in verdicts.items() if any(one.contradicted for one in own)),
         fail_on=fail_on,
         earlier=None if earlier is None else min((len(one.names) for one in earlier.values()), default=0),
+        has_baseline=has_baseline,
     )
 
 

@@ -6,14 +6,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import polars as pl
 
-VERSION = 1
+VERSION = 2
 """Of the columns below; files of older ones are read, and what they lack is empty."""
 VERSION_COLUMN = "history_version"
 FACTS = (
     "ioassay", "kernel", "tool", "tool_version", "drive", "firmware", "filesystem", "mount_options", "mitigations",
-    "governor", "cpu",
+    "governor", "cpu", "settings",
 )  # fmt: skip
 """What may change with the results."""
+SEPARATOR = "; "
+"""Between settings, each `key=value`."""
 TEXTS = ("study", "title", "target", "host", "grade", "verdict", "headline", "page", "commit", *FACTS)
 BEGUN = "begun"
 VALUES = ("condition", "point", "response", "unit", "better", "n", "mean", "values")

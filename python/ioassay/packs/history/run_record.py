@@ -19,7 +19,7 @@ from ioassay.analysis.measurements.cells import cells
 from ioassay.errors import InputError
 from ioassay.narrative import pipeline
 from ioassay.narrative.finding import Finding, answers
-from ioassay.packs.history.record_columns import BEGUN, FACTS, VALUES, VERSION, VERSION_COLUMN, model
+from ioassay.packs.history.record_columns import BEGUN, FACTS, SEPARATOR, VALUES, VERSION, VERSION_COLUMN, model
 from ioassay.report import FINDINGS, PAGE
 from ioassay.stats.result import mean_of
 from ioassay.store.dataset import Dataset, Host, machine, section
@@ -148,8 +148,31 @@ def _facts(host: Host, study: Study) -> dict[str, str]:
         "mitigations": "; ".join(f"{flaw}: {state}" for flaw, state in flaws.items()),
         "governor": joined([*section(cpu, "governors")]),
         "cpu": cpu.get("model"),
+        "settings": _settings(study),
     }
     return {name: "" if found[name] is None else str(found[name]) for name in FACTS}
+
+
+def _settings(study: Study) -> str:
+    """`params.direct=1; target.size=134217728`: what is given and no factor, relative values as they were written.
+
+    Of a file the folder counts, since its name may be that of one run.
+    """
+    tables = study.model_dump(mode="json", include={"target", "params", "run"}, exclude_defaults=True)
+    if study.target.kind == "file" and (path := tables["target"].get("path")):
+        tables["target"]["path"] = str(Path(path).parent)
+    given = dict(_flat(tables))
+    given |= {key: value for key, value in (study.relative.written if study.relative else {}).items() if key in given}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in sorted(given.items())}
+    return SEPARATOR.join(f"{key}={text}" for key, text in texts.items())
+
+
+def _flat(table: Mapping[str, Any], beginning: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{beginning}{name}.")
+        else:
+            yield f"{beginning}{name}", value
 
 
 # What findings say of a study in a few words

@@ -1,8 +1,8 @@
 """The trend of a study: its values over all runs of a history, and where they changed. Numbers, no sentences.
 
-There is a series for each host, condition and response. Runs on an unfit machine, and such whose claims the kernel
-contradicts, take no part. Risks are those of all series of a trend together: as long as some show a change, the others
-are searched again at the risk that these leave (Holm, Scandinavian Journal of Statistics 6, 1979).
+There is a series for each host, the study's settings, condition and response. Runs on an unfit machine, and such whose
+claims the kernel contradicts, take no part. Risks are those of all series of a trend together: as long as some show a
+change, the others are searched again at the risk that these leave (Holm, Scandinavian Journal of Statistics 6, 1979).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import metrics
 from ioassay.errors import InputError, UsageError
 from ioassay.hints import nearest
-from ioassay.packs.history.record_columns import BEGUN, FACTS
+from ioassay.packs.history.record_columns import BEGUN, FACTS, SEPARATOR
 from ioassay.stats.change_points import RISK, ChangePoint, Changes, change_points
 from ioassay.stats.result import Undefined
 from ioassay.verify.verdict import CONTRADICTED
@@ -83,7 +83,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Series:
-    """The values of a response under a condition on a host; `restated` are responses that say the same."""
+    """The values of a response under a condition on a host; `restated` are responses that say the same.
+
+    `settings`: those of the study, which are no factors.
+    """
 
     host: str
     condition: str
@@ -92,6 +95,7 @@ class Series:
     changes: Changes | Undefined = field(default_factory=lambda: Undefined(""))
     steps: tuple[Step, ...] = ()
     restated: tuple[str, ...] = ()
+    settings: str = ""
 
     @cached_property
     def weighing(self) -> list[Value]:
@@ -135,6 +139,11 @@ class Trend:
     @property
     def hosts(self) -> list[str]:
         return list(dict.fromkeys(series.host for series in self.series))
+
+    @cached_property
+    def shared_settings(self) -> set[str]:
+        """Those that all series have."""
+        return set.intersection(*(set(series.settings.split(SEPARATOR)) for series in self.series))
 
     def with_outcome(self, *outcomes: Outcome) -> list[Series]:
         return [series for series in self.series if series.outcome in outcomes]
@@ -193,15 +202,29 @@ def of_study(
     if metric is not None and metric not in responses:
         expected = f"expected one of {', '.join(responses)}{nearest(metric, responses)}"
         raise UsageError(f"--metric {metric}: no run of {study} has it; {expected}")
-    found: dict[tuple[str, str, str], dict[str, Value]] = {}
+    settings = _settings(runs)
+    found: dict[tuple[str, str, str, str], dict[str, Value]] = {}
     for row in table.rows(named=True):
         if row["run"] in runs and (metric is None or row["response"] == metric):
             value = Value(row["run"], row[BEGUN], row["mean"], row["n"], _weighs(runs[row["run"]]))
-            found.setdefault((row["host"], row["condition"], row["response"]), {})[row["run"]] = value
-    series = [Series(*key, tuple(of[run] for run in runs if run in of)) for key, of in found.items()]
+            key = row["host"], row["condition"], row["response"], settings[row["run"]]
+            found.setdefault(key, {})[row["run"]] = value
+    series = [
+        Series(host, condition, response, tuple(of[run] for run in runs if run in of), settings=given)
+        for (host, condition, response, given), of in found.items()
+    ]
     judged = _judged(_without_restated(series), runs, risk)
     title = [row["title"] for row in runs.values()][-1]
     return Trend(study, title, store.place, over, runs, tuple(sorted(judged, key=lambda one: one.rank)), risk, without)
+
+
+def _settings(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The settings of each run; of a record that states none, as of an older version, those of the next on its host."""
+    known, next_ones = dict[str, str](), dict[str, str]()
+    for run, row in [*runs.items()][::-1]:
+        known[run] = row["settings"] or next_ones.get(row["host"], "")
+        next_ones[row["host"]] = known[run]
+    return known
 
 
 def _weighs(run: Mapping[str, Any]) -> bool:
@@ -221,7 +244,8 @@ def _without_restated(series: Iterable[Series]) -> list[Series]:
 
 
 def _restates(one: Series, other: Series) -> bool:
-    if (one.host, one.condition) != (other.host, other.condition) or len(one.values) != len(other.values):
+    of = [(series.host, series.condition, series.settings) for series in (one, other)]
+    if of[0] != of[1] or len(one.values) != len(other.values):
         return False
     pairs = [*zip(one.values, other.values, strict=True)]
     if metrics.direction_of(one.response) != metrics.direction_of(other.response) or not all(

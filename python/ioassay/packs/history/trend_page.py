@@ -106,7 +106,17 @@ def _redaction() -> privacy.Redaction:
 
 def _varied(trend: Trend) -> list[str]:
     """The facts that differ among the runs, which the table of runs has as columns."""
-    names = ("tool_version", "kernel", "firmware", "mount_options", "mitigations", "governor", "ioassay", COMMIT)
+    names = (
+        "tool_version",
+        "kernel",
+        "firmware",
+        "mount_options",
+        "mitigations",
+        "governor",
+        "settings",
+        "ioassay",
+        COMMIT,
+    )
     return [name for name in names if len({run[name] for run in trend.runs.values()}) > 1]
 
 

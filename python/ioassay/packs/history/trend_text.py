@@ -12,6 +12,7 @@ from typing import Any
 from ioassay import metrics
 from ioassay.narrative import phrases
 from ioassay.narrative.say import Say, say, sentence
+from ioassay.packs.history.record_columns import SEPARATOR
 from ioassay.packs.history.trend import COMMIT, Fact, Outcome, Series, Step, Trend, Value
 from ioassay.report.tables import plain as escaped
 from ioassay.stats.change_points import FEWEST, Changes
@@ -88,8 +89,9 @@ def last_change(trend: Trend, series: Series) -> Say:
 
 
 def name(trend: Trend, series: Series) -> str:
-    """The condition, with its host where there are several."""
-    condition = " ".join(series.condition.split())
+    """The condition, with the settings that not all series have, and its host where there are several."""
+    own = [one for one in series.settings.split(SEPARATOR) if one not in trend.shared_settings]
+    condition = " ".join(", ".join([series.condition, *own]).split())
     return f"{condition} on {series.host}" if len(trend.hosts) > 1 else condition
 
 
@@ -129,10 +131,14 @@ def day(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d}"
 
 
+def size_and_ends(series: Series, step: Step) -> tuple[str, str]:
+    """`+12 %` and `+9 to +15 %`."""
+    return _short(series, step.point.size, step.point.change)
+
+
 def size(series: Series, step: Step) -> str:
     """`+12 % (+9 to +15 %)`."""
-    middle, ends = _short(series, step.point.size, step.point.change)
-    return f"{middle} ({ends})"
+    return "{} ({})".format(*size_and_ends(series, step))
 
 
 def change(trend: Trend, series: Series) -> str:
@@ -252,7 +258,7 @@ def _series(trend: Trend, series: Series) -> dict[str, Any]:
         names = ("is_ratio", "p", "deviation", "correlation", "least", "least_recent", "drift")
         known = {one: plain(getattr(changes, one)) for one in names}
     return {
-        **{one: getattr(series, one) for one in ("host", "condition", "response", "outcome")},
+        **{one: getattr(series, one) for one in ("host", "condition", "settings", "response", "outcome")},
         "restated": [*series.restated],
         "n": len(series.weighing),
         "latest": series.latest.value if series.latest else None,

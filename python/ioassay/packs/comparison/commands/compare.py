@@ -92,14 +92,18 @@ def judge(a: Path | None, b: Path, output: Path | None, given: Mapping[str, Any]
         found = Comparison(before, run_results.open(b), *judging(given), history)
         if given["junit"] is not None:
             _write("--junit", given["junit"], found.junit())
-        if not found.result.rows:
+        if found.result.has_baseline and not found.result.rows:
             raise UsageError(
                 f"{a or 'the history'} and {b} share no condition with values, so there is nothing to compare"
             )
         if given["markdown"] is not None:
             _write("--markdown", given["markdown"], found.markdown())
-        page = found.publish(output, processes)
-    console.answer(lambda: {**found.as_dict(), "report": str(page)}, lambda: _say(found, page))
+        page = found.publish(output, processes) if found.result.has_baseline else None
+    report = None if page is None else str(page)
+    console.answer(
+        lambda: {**found.as_dict(), "report": report},
+        lambda: _say(found, page) if page else console.line(found.verdict),
+    )
     if found.result.contradicted:
         raise console.Exit(Contradicted.exit_code)
     if found.regression:
