@@ -333,7 +333,7 @@ def _others(measured: Cells) -> list[tuple[str, ...]]:
 
 
 def standings(found: Deviations, trials: int, *, lower: bool = False) -> list[Standing]:
-    """What is said of each condition, of which so many trials are known at least."""
+    """What is said of each condition; `trials` is the least number of trials that one has."""
     means = found.family.means
     few = trials < FEWEST_TRIALS and means.scale == Scale.LOG and not means.exact
     apart = few & (np.abs(found.estimates) >= math.log(LEAST_RATIO))
