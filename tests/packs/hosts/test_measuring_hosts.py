@@ -394,7 +394,7 @@ def test_an_interrupted_run_frees_its_hosts_at_once(tmp_path: Path, pair: Fleet)
             until(lambda host=host: LONG in children(host.process.pid))
         running.send_signal(signal.SIGINT)
         assert running.wait() == 130
-        assert f"ioassay run --resume run --executor {executor}" in running.err
+        assert f"ioassay run --resume run --allow-exec --executor {executor}" in running.err
     for host in hosts.values():
         assert LONG not in children(host.process.pid)
     assert measure(tmp_path / "next", made.suite(["a", "b"]), executor).tally.ok == 4
