@@ -324,7 +324,7 @@ def test_every_input_is_used_and_every_variable_of_a_step_is_read_by_its_script(
 def test_the_gitlab_template_runs_scripts_that_there_are_and_keeps_what_they_write() -> None:
     template = yaml.safe_load((SCRIPTS / "gitlab.yml").read_text())[".ioassay"]
     named = list(scripts_named("\n".join([*template["before_script"], *template["script"]])))
-    assert named == ["install.sh", "measure.sh", "compare.sh", "verdict.sh"]
+    assert named == ["install.sh", "measure.sh", "compare.sh", "trend.sh", "verdict.sh"]
     assert all((SCRIPTS / name).is_file() for name in named)
     read = "".join(path.read_text() for path in SCRIPTS.glob("*.sh"))
     own = {name for name in template["variables"] if name.startswith("IOASSAY_CI_")} - {"IOASSAY_CI_OUTPUT"}

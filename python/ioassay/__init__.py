@@ -29,20 +29,25 @@ if TYPE_CHECKING:
     from ioassay.errors import InputError as InputError
     from ioassay.errors import Interrupted as Interrupted
     from ioassay.errors import IoassayError as IoassayError
+    from ioassay.errors import IoassayWarning as IoassayWarning
     from ioassay.errors import RunError as RunError
     from ioassay.errors import SafetyRefusal as SafetyRefusal
     from ioassay.errors import StartError as StartError
     from ioassay.errors import StudyError as StudyError
     from ioassay.errors import ToolError as ToolError
+    from ioassay.errors import UnreadableFile as UnreadableFile
     from ioassay.errors import UsageError as UsageError
     from ioassay.narrative.finding import Finding as Finding
     from ioassay.packs.comparison.comparison_results import Comparison as Comparison
     from ioassay.packs.comparison.comparison_results import compare as compare
+    from ioassay.packs.comparison.turns import turns as turns
     from ioassay.packs.fio.quick_study import quick as quick
     from ioassay.packs.foreign.importer import import_results as import_results
     from ioassay.packs.history.history_store import Store as Store
     from ioassay.packs.history.history_store import history as history
     from ioassay.packs.live.live_page import LivePage as LivePage
+    from ioassay.packs.qualify.qualification_study import Qualification as Qualification
+    from ioassay.packs.qualify.qualification_study import qualify as qualify
     from ioassay.packs.ssd import simulator as simulator
     from ioassay.packs.ssd.command_recording import Recording as Recording
     from ioassay.packs.ssd.command_recording import record as record
@@ -70,8 +75,8 @@ _MODULES = {
         "api.publication": "Bundle",
         "api.run_results": "Run open",
         "api.study": "Plan Study",
-        "errors": "BrokenPlugin ConditionError Contradicted InputError Interrupted IoassayError RunError SafetyRefusal "
-        "StartError StudyError ToolError UsageError",
+        "errors": "BrokenPlugin ConditionError Contradicted InputError Interrupted IoassayError IoassayWarning "
+        "RunError SafetyRefusal StartError StudyError ToolError UnreadableFile UsageError",
         "narrative.finding": "Finding",
         "runner.progress": "Progress",
         "simulation": "traces",

@@ -68,7 +68,17 @@ def test_importing_the_package_imports_none_of_its_modules() -> None:
 
 PROGRAM = Path(__file__).parent / "typed_program.py"
 NOT_CALLED = {
-    *("BrokenPlugin", "Contradicted", "ConditionError", "Interrupted", "RunError", "SafetyRefusal", "StartError"),
+    *(
+        "BrokenPlugin",
+        "IoassayWarning",
+        "UnreadableFile",
+        "Contradicted",
+        "ConditionError",
+        "Interrupted",
+        "RunError",
+        "SafetyRefusal",
+        "StartError",
+    ),
     "ToolError",
 }
 """Classes of errors like those that it catches."""

@@ -93,6 +93,12 @@ def results_over_time(run: ia.Run) -> None:
     assert_type(store.values("nightly", "read.bw", where={"grade": "fit"}), pl.DataFrame)
 
 
+def pairs_and_drives(study: ia.Study) -> None:
+    assert_type(ia.turns(study, study, turns=5), ia.Comparison)
+    assert_type(ia.qualify("disk.img", scale="quick", size="64MiB"), ia.Run)
+    assert_type(ia.Qualification.of("disk.img", purge="none"), ia.Qualification)
+
+
 def hosts() -> None:
     assert_type(ia.__version__, str)
     found = ia.doctor("/mnt/disk")

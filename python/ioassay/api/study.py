@@ -41,6 +41,7 @@ class StudyKeys(TypedDict, total=False):
     title: str
     description: str
     repetitions: int
+    order: str
     until: Mapping[str, object]
     seed: int
     case: Sequence[Mapping[str, object]]

@@ -137,7 +137,8 @@ def fit(
         np.array([sum_of_squares(values) for values in relative]),
         np.array([values.size - 1 for values in relative], dtype=np.float64),
     )
-    squares = np.maximum(squares, df * _rounding(arrays) / units**2)
+    agree = np.array([float(np.ptp(array)) == 0 for array in arrays])
+    squares = np.where(agree, np.maximum(squares, df * _rounding(arrays) / units**2), squares)
     variances, prior_df = moderated(squares, df)
     own = np.where(df > 0, squares / np.where(df > 0, df, 1.0), variances)
     total, blocked = float(df.sum()), without_passes is not None
