@@ -139,10 +139,8 @@ def summarise(rows: list[dict[str, Any]]) -> None:
         each = [row["intervals"][name] for row in rows if name in row["intervals"]]
         print(f"  {name}: {sum(each)} of {len(each)}")
     print(f"called a misfit: {sum(bool(row['misfit']) for row in rows)} of {len(rows)}")
-    cpu = [row["cpu_s"] for row in rows]
-    print(
-        f"CPU time of a fit: median {np.median(cpu):.1f} s, longest {max(cpu):.1f} s; loads: {max(row['loads'] for row in rows)}"
-    )
+    cpu, loads = ([row[name] for row in rows] for name in ("cpu_s", "loads"))
+    print(f"CPU time of a fit: median {np.median(cpu):.1f} s, longest {max(cpu):.1f} s; loads: {max(loads)}")
     for row in rows:
         if "failure" in row:
             print(f"  seed {row['seed']}: {row['failure']}")
