@@ -23,6 +23,7 @@ from ioassay.narrative.finding import answers, premises
 from ioassay.process import supervisor
 from ioassay.report import page
 from ioassay.runner import worker_pool
+from ioassay.store import run_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,6 +74,31 @@ def publish(store: RunStore, processes: Sequence[Executor] = ()) -> tuple[Datase
     except OSError as error:
         raise RunError(f"{out}: {error.strerror}; all records are kept. Fix that, then run: {again}") from error
     return records, findings, paths
+
+
+@contextmanager
+def new_page_folder(folder: str | Path | None, kind: str, option: str) -> Iterator[Path]:
+    """A new or empty folder for a page of its own, by default runs/<time>-<kind>; without the page it is gone again.
+
+    UsageError, which names the option, where it has something in it or cannot be written; RunError where no figure can
+    be drawn.
+    """
+    out = Path(folder) if folder is not None else run_folder.new_folder(Path("runs"), kind)
+    try:
+        if out.exists() and not out.is_dir():
+            raise UsageError(f"{out}: is a file; expected a new folder")
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise UsageError(f"{out}: exists already; expected a new or an empty folder")
+        try:
+            yield out
+        except BaseException:
+            shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
+            raise
+    except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:
+        raise RunError(f"the figures cannot be drawn: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written: {error.strerror}; {option} names another place") from None
 
 
 @dataclass(frozen=True)

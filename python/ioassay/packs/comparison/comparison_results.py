@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import __version__, api, atomic_file
 from ioassay.api import publication, run_results
 from ioassay.api.run_results import Run
-from ioassay.errors import RunError, UsageError
+from ioassay.errors import UsageError
 from ioassay.hints import nearest
 from ioassay.host import privacy
 from ioassay.narrative import conditions_text, phrases
@@ -29,9 +28,8 @@ from ioassay.packs.comparison.run_comparison import FailOn
 from ioassay.report import FIGURES, PAGE, figures, page, run_facts
 from ioassay.report.figures import Drawn
 from ioassay.report.figures.spec import NoData
-from ioassay.runner import worker_pool
 from ioassay.stats.contrasts import MARGIN, Ratio
-from ioassay.store import frames, run_folder
+from ioassay.store import frames
 from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -122,24 +120,9 @@ class Comparison:
 
     def publish(self, folder: str | Path | None, processes: Sequence[Executor]) -> Path:
         """As `report`, by processes that `publication.figure_processes` has started."""
-        out = Path(folder) if folder is not None else run_folder.new_folder(Path("runs"), "compare")
         sides = self.sides
-        try:
-            if out.exists() and not out.is_dir():
-                raise UsageError(f"{out}: is a file; expected a new folder")
-            out.mkdir(parents=True, exist_ok=True)
-            if any(out.iterdir()):
-                raise UsageError(f"{out}: exists already; expected a new or an empty folder")
-            try:
-                drawn = declare(*sides, self.result)
-                return build(*sides, self.result, drawn, out, processes, self._again)
-            except BaseException:
-                shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
-                raise
-        except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:
-            raise RunError(f"the figures cannot be drawn: {error}") from error
-        except OSError as error:
-            raise UsageError(f"{out}: cannot be written: {error.strerror}; --output names another place") from None
+        with publication.new_page_folder(folder, "compare", "--output") as out:
+            return build(*sides, self.result, declare(*sides, self.result), out, processes, self._again)
 
     def junit(self) -> str:
         """The rows as JUnit XML, for CI: those where B is slower are failures.

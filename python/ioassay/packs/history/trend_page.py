@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import __version__, atomic_file
-from ioassay.errors import RunError, UsageError
+from ioassay.api import publication
 from ioassay.host import privacy
 from ioassay.narrative import phrases
 from ioassay.narrative.say import sentence
@@ -22,9 +21,7 @@ from ioassay.packs.history.trend import COMMIT, Series, Trend
 from ioassay.report import FIGURES, PAGE, figures, page, run_facts
 from ioassay.report.figures import Drawn, axes, chart
 from ioassay.report.figures.spec import FigureSpec
-from ioassay.runner import worker_pool
 from ioassay.stats.change_points import Changes
-from ioassay.store import run_folder
 
 DATA = "trend.json"
 MOST_PANELS = 30
@@ -39,22 +36,8 @@ def publish(trend: Trend, folder: Path | None, again: str, executors: Sequence[E
 
     UsageError where the folder has something in it or cannot be written, RunError where no figure can be drawn.
     """
-    out = folder if folder is not None else run_folder.new_folder(Path("runs"), "history")
-    try:
-        if out.exists() and not out.is_dir():
-            raise UsageError(f"{out}: is a file; expected a new folder")
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise UsageError(f"{out}: exists already; expected a new or an empty folder")
-        try:
-            return build(trend, out, again, executors)
-        except BaseException:
-            shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
-            raise
-    except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:
-        raise RunError(f"the figures cannot be drawn: {error}") from error
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written: {error.strerror}; --page names another place") from None
+    with publication.new_page_folder(folder, "history", "--page") as out:
+        return build(trend, out, again, executors)
 
 
 def build(trend: Trend, out: Path, again: str, executors: Sequence[Executor] = ()) -> Path:
