@@ -1,7 +1,8 @@
 """Descriptions of drives: TOML files that give each option of the simulated drive with its unit, basis and source.
 
 A file describes one drive: `about`, `[sources]` (key -> citation), `[drive]` (option -> entry) and, where the drive was
-measured, `[measurements.NAME]`. An entry is `{ value, unit, basis, source }`. Built-in files are in `drives/`;
+measured, `[measurements.NAME]`. An entry is `{ value, unit, basis, source }`, and of a fit also `low`, `high` and
+`identified`. Built-in files are in `drives/`;
 a file of the user's own is named by its path. This module reads and checks them and simulates nothing; whether the
 core can simulate such a drive, `ioassay.simulator.check` says. The format is described in docs/real-drives.md.
 """
@@ -24,7 +25,11 @@ STATISTICS = ("mean_us", "iops", "p50_us", "p99_us")
 """Columns of measurements that a model is compared with."""
 
 _TABLE_KEYS = ("about", "sources", "drive", "measurements")
-_ENTRY_KEYS = ("value", "unit", "basis", "source")
+IDENTIFIED = ("yes", "combination", "no", "assumed")
+"""Whether measurements tell a value: alone, only together with others, or not at all."""
+_ENTRY_KEYS = ("value", "unit", "basis", "source", "low", "high", "identified")
+BOUNDS = ("low", "high")
+_REQUIRED = ("value", "basis", "source")
 _MEASUREMENT_KEYS = ("about", "data", "source", "engine", "pattern", "sizes", "options", "limits")
 _POINT_KEYS = ("engine", "operation", "pattern", "size_bytes", "depth")
 _OPERATIONS, _PATTERNS = ("read", "write"), ("random", "sequential")
@@ -51,6 +56,11 @@ class Entry:
     basis: str
     source: str
     """A key of the file's sources."""
+    low: float | None = None
+    high: float | None = None
+    """Bounds of a 90 % interval, in the unit of `value`."""
+    identified: str = ""
+    """One of `IDENTIFIED`; empty in a file that does not say it."""
 
 
 @dataclass(frozen=True)
@@ -159,15 +169,30 @@ class _Reader:
             if name not in options:
                 raise self._wrong(place, f"no option of a drive has this name; {hints.suggestion(name, options)}")
             self._known(place, self._table(place, entry), _ENTRY_KEYS)
-            for part in ("value", "basis", "source"):
+            for part in _REQUIRED:
                 if part not in entry:
-                    raise self._wrong(f"{place}.{part}", f"is missing; an entry has {', '.join(_ENTRY_KEYS)}")
+                    raise self._wrong(f"{place}.{part}", f"is missing; an entry has {', '.join(_ENTRY_KEYS[:4])}")
             if (basis := entry["basis"]) not in BASES:
                 raise self._wrong(f"{place}.basis", f"is {hints.shown(basis)}; expected {', '.join(BASES)}")
-            value = self._value(place, options[name], entry["value"], entry.get("unit", ""))
+            unit = entry.get("unit", "")
+            value = self._value(place, options[name], entry["value"], unit)
             source = self._source(f"{place}.source", entry["source"])
-            entries[name] = Entry(value, options[name].unit, basis, source)
+            low, high = (self._bound(f"{place}.{part}", options[name], entry.get(part), unit) for part in BOUNDS)
+            if low is not None and high is not None and low > high:
+                raise self._wrong(f"{place}.low", f"is {hints.shown(entry['low'])}; expected at most high")
+            if (identified := entry.get("identified", "")) not in ("", *IDENTIFIED):
+                known = ", ".join(IDENTIFIED)
+                raise self._wrong(f"{place}.identified", f"is {hints.shown(identified)}; expected {known}")
+            entries[name] = Entry(value, options[name].unit, basis, source, low, high, identified)
         return entries
+
+    def _bound(self, key: str, option: Option, bound: Any, unit: Any) -> float | None:
+        """A bound in the option's own unit; None where the file has none."""
+        if bound is None:
+            return None
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or not bound >= 0:
+            raise self._wrong(key, f"is {hints.shown(bound)}; expected a number from 0 on")
+        return float(bound * _SCALES.get(option.unit, {"": 1})[unit])
 
     def _value(self, key: str, option: Option, value: Any, given: Any) -> Any:
         wanted = _SCALES.get(option.unit, {"": 1})
