@@ -21,6 +21,8 @@ PACK = Pack(
     api={
         "Recording": ".command_recording",
         "Simulation": ".simulator.results",
+        "Twin": ".twin.learning",
+        "learn": ".twin.learning",
         "record": ".command_recording",
         "simulate": ".simulator",
         "simulator": "ioassay.packs.ssd",

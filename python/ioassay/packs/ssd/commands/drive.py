@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ioassay.cli import completion_values, console, options, syntax
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import simulator
+from ioassay.packs.ssd.commands import learn
 from ioassay.packs.ssd.simulator import drive_accuracy
 from ioassay.simulation import drive_files
 from ioassay.units import format_count, format_size
@@ -26,6 +27,7 @@ def register(app: syntax.Group) -> None:
     drive.command("list")(list_)
     drive.command()(show)
     drive.command()(check)
+    drive.command()(learn.learn)
     app.add(drive, "drive")
 
 

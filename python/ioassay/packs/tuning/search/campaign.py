@@ -47,6 +47,7 @@ from ioassay.study.plan import Point
 
 if TYPE_CHECKING:
     from ioassay.packs.tuning.search.search import Ask, Best, Search
+    from ioassay.runner.progress import Progress
 
 
 SHORT, CONFIRM = "short", "confirm"
@@ -323,11 +324,11 @@ class Campaign:
     def notes(self, study: str) -> Sequence[Warning_]:
         return ()
 
-    def announce(self, said: Callable[[str], None]) -> None:
+    def announce(self, progress: Progress) -> None:
         def tell(best: Best, asked: int) -> None:
             value = metrics.format_metric(self.script.request.goal.metric, best.mean)
             rank, limits = ("best", "") if best.feasible else ("nearest", ", beyond the constraints")
-            said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
+            progress.said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
 
         self.script.on_best = tell
 
