@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
+
+from typing_extensions import TypedDict
 
 from ioassay import units, validation
 from ioassay.api import execution
@@ -36,7 +38,7 @@ from ioassay.store.run_folder import LEARN, RunStore, new_folder
 from ioassay.study import plan
 from ioassay.study.model import Study as StudyModel
 from ioassay.study.model import Suite
-from ioassay.targets import safety
+from ioassay.targets import ownership_mark, safety
 
 BUDGET_S = 600.0
 LEAST_BUDGET_S = 20.0
@@ -209,8 +211,8 @@ def _target(path: Path, settings: Settings) -> tuple[dict[str, Any], list[Warnin
     if there and used > there:
         raise UsageError(f"--size {settings.size}: {path} has {units.format_size(there)}; expected at most that")
     table: dict[str, Any] = {"kind": kind, "path": str(path), "size": used}
-    if kind == "device" or not settings.writes:
-        table["prepare"] = "none"
+    if there and (kind == "device" or ownership_mark.read(resolved) is None):
+        table["prepare"] = "none"  # the battery writes it itself, and a served drive is a file that cannot be made anew
     notes = []
     if there and used < there:
         text = f"{path}: the first {units.format_size(used)} of {units.format_size(there)} are used"
@@ -261,9 +263,6 @@ class Battery(GrowingPlan):
 
     def on_record(self, trial: Trial, record: Record) -> None:
         self._records[trial.id] = record
-
-    def notes(self, study: str) -> Sequence[Warning_]:
-        return ()
 
     def bench(self, study: str) -> PreparedStudy:
         return self._benches[study]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ioassay import units
+from ioassay import host, units
 from ioassay.errors import InputError
 from ioassay.packs.ssd.twin.loads import Load, Operation, Pattern, Reading
 from ioassay.records.record import OK
@@ -40,6 +40,8 @@ _MOST_CPU = 85.0
 """Per cent of a processor from which on the thread that issues requests, and not the drive, may limit a load."""
 _MOST_OF_CEILING = 0.6
 """Share of the requests a second that the host makes of cached data, from which on a load counts as bound by it."""
+_MOST_OF_DRIVE = 0.5
+"""Share of the drive's shortest median that one of cached data may have."""
 _STATISTICS = {"mean_us": "lat.mean", "p50_us": "lat.p50", "p99_us": "lat.p99"}
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
 _BIN_NOISE = 1 / 64 / math.sqrt(12)
@@ -91,8 +93,8 @@ def study(stage: str, loads: Sequence[Load], target: Mapping[str, Any], engine: 
         "target": dict(target),
         "params": {"ioengine": engine, "norandommap": 1, "refill_buffers": 0, **(cached if is_host else {"direct": 1})},
         "case": [{"name": load.name, **parameters(load, int(target["size"]))} for load in loads],
-        # Observation of calls would cost each request a fifth of a microsecond.
-        "watch": {"witness": "block"},
+        # Observation of calls costs each request a fifth of a microsecond; a device's requests confirm as much.
+        "watch": {"witness": "block" if host.devices(Path(str(target["path"]))) else "auto"},
         "analysis": {"questions": ["conditions", "verdict", "describe"]},
     }
     return make_study(table, stage, stored=True)  # a battery may repeat a load
@@ -234,18 +236,25 @@ def reading(load: Load, record: Record, folder: Path) -> Reading | None:
 
 
 def with_ceiling(found: Iterable[Reading]) -> list[Reading]:
-    """The readings, marked where the host's own rate of requests is near. Without its loads nothing is marked so."""
+    """The readings, marked where the host's own rate of requests is near.
+
+    Nothing is marked without its loads, nor where these took about as long as those of the drive: some file systems
+    keep nothing in the page cache, FUSE with direct I/O for one, so that they reached the drive.
+    """
     found = list(found)
-    host = [one.statistics.get("iops", 0.0) for one in found if one.load.stage == HOST]
-    if not host:
+    cached = [one for one in found if one.load.stage == HOST]
+    own = [one for one in found if one.load.stage != HOST and one.load.operation == "read" and one.load.depth == 1]
+    fastest, of_drive = (
+        min((one.statistics.get("p50_us", math.inf) for one in each), default=math.inf) for each in (cached, own)
+    )
+    if not fastest < _MOST_OF_DRIVE * of_drive:
         return found
-    most = max(host) * _MOST_OF_CEILING
-    return [
-        replace(one, is_host_bound=True)
-        if one.load.stage != HOST and one.statistics.get("iops", 0.0) + one.statistics.get("write_iops", 0.0) > most
-        else one
-        for one in found
-    ]
+    most = max(one.statistics.get("iops", 0.0) for one in cached) * _MOST_OF_CEILING
+
+    def is_near(one: Reading) -> bool:
+        return one.statistics.get("iops", 0.0) + one.statistics.get("write_iops", 0.0) > most
+
+    return [replace(one, is_host_bound=True) if one.load.stage != HOST and is_near(one) else one for one in found]
 
 
 def noise_of(bins_us: np.ndarray, counts: np.ndarray, window_means: Sequence[float] = ()) -> dict[str, float]:

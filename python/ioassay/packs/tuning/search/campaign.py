@@ -37,8 +37,10 @@ from ioassay.errors import InputError, RunError, UsageError
 from ioassay.factors import CASE
 from ioassay.hints import suggestion
 from ioassay.packs.tuning.search.request import Request, from_table
-from ioassay.records.record import OK, Record, Scalar, Warning_
+from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
+from ioassay.runner.progress import Progress
+from ioassay.runner.run import GrowingPlan
 from ioassay.store import dataset
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
@@ -47,7 +49,6 @@ from ioassay.study.plan import Point
 
 if TYPE_CHECKING:
     from ioassay.packs.tuning.search.search import Ask, Best, Search
-    from ioassay.runner.progress import Progress
 
 
 SHORT, CONFIRM = "short", "confirm"
@@ -283,7 +284,7 @@ def confirmation(
 
 
 @dataclass
-class Campaign:
+class Campaign(GrowingPlan):
     """The source of a search's trials: its script, made durable step by step in the run's folder."""
 
     store: RunStore
@@ -320,9 +321,6 @@ class Campaign:
             hint = suggestion(missing, known) if known else "it gives none"
             hint += f" It gives {', '.join(known)}" if hint.startswith("did") else ""
             raise UsageError(f"the first trial of '{self.script.study.name}' has no metric {missing}; {hint}")
-
-    def notes(self, study: str) -> Sequence[Warning_]:
-        return ()
 
     def announce(self, progress: Progress) -> None:
         def tell(best: Best, asked: int) -> None:
