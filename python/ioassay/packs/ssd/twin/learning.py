@@ -133,7 +133,7 @@ def begin(
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
     path = Path(target).expanduser()
-    table, notes = _target(path, settings)
+    table, notes = target_table(path, settings)
     asked = Asked(schema=1, target=table, writes=settings.writes, budget_s=settings.budget_s, seed=settings.seed)
     with execution.named(str(path)):
         checked = execution.inspect(_suite([_base(asked)]), options, announce)
@@ -184,7 +184,7 @@ def _suite(studies: Sequence[StudyModel]) -> Suite:
     return Suite(name="learn", title="A twin of a drive", description=about, studies=list(studies))
 
 
-def _target(path: Path, settings: Settings) -> tuple[dict[str, Any], list[Warning_]]:
+def target_table(path: Path, settings: Settings) -> tuple[dict[str, Any], list[Warning_]]:
     """The table of the target, with the range that is used, and what is to be said of it."""
     least = min(_LEAST_BYTES, _STEP_BYTES)
     resolved = safety.resolve(path)

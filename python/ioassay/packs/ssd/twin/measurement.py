@@ -80,15 +80,18 @@ _QUEUED = {"io_uring", "libaio", "posixaio", "spdk_nvme", "spdk_bdev", "nbd"}
 _SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2"}
 
 
-def study(stage: str, loads: Sequence[Load], target: Mapping[str, Any], engine: str, seed: int) -> Study:
-    """The study that measures loads in their order, each once; they begin and end within the target's size."""
+def study(
+    stage: str, loads: Sequence[Load], target: Mapping[str, Any], engine: str, seed: int, repetitions: int = 1
+) -> Study:
+    """The study that measures loads in their order, and shuffled where repeated; they lie within the target's size."""
     is_host = loads[0].stage == HOST
     cached = {"direct": 0, "pre_read": 1}
     table = {
         "name": stage,
         "title": "What does the host cost without the drive?" if is_host else f"Twin of a drive: {stage}",
         "driver": "fio",
-        "order": "listed",
+        "order": "listed" if repetitions == 1 else "shuffled",
+        "repetitions": repetitions,
         "seed": seed,
         "target": dict(target),
         "params": {"ioengine": engine, "norandommap": 1, "refill_buffers": 0, **(cached if is_host else {"direct": 1})},
