@@ -276,8 +276,8 @@ def _name(point: Point) -> str:
 def _load(point: Point, seconds: float, capacity_bytes: int, least_bytes: int) -> Load:
     if point.size_bytes % least_bytes:
         raise InputError(
-            f"{load_text(point)}: the drive takes requests of {least_bytes} bytes or multiples; expected the drive that "
-            "is described, in its format"
+            f"{load_text(point)}: the drive takes multiples of {least_bytes} bytes; expected the drive that is "
+            "described, in its format"
         )
     return Load(
         _name(point),

@@ -105,7 +105,7 @@ def study(
 
 def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
     """What a case sets for a load: parameters of fio, in bytes and seconds, and `run.cooldown`."""
-    span = load.span_bytes or capacity_bytes - load.begin_bytes
+    span = _range_bytes(load, capacity_bytes)
     made: dict[str, Any] = {
         "rw": _RW[load.operation, load.pattern],
         "bs": load.size_bytes,
@@ -132,6 +132,25 @@ def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
     made["logs"] = ["requests"] if load.in_order else ["lat"]
     made["log_interval"] = f"{_WINDOW_MS}ms"
     return made
+
+
+def reaches(load: Load, capacity_bytes: int) -> bool:
+    """Whether fio can place the load's requests on a target of that capacity."""
+    return load.size_bytes <= _range_bytes(load, capacity_bytes) <= capacity_bytes - load.begin_bytes
+
+
+def _range_bytes(load: Load, capacity_bytes: int) -> int:
+    """The `size` in which fio has all places of a load; of one to the end of the target, those whose step is whole.
+
+    It counts whole steps of `blockalign`, wherever the last request ends (last_block, io_u.c).
+    """
+    room = capacity_bytes - load.begin_bytes
+    span, align = load.span_bytes or room, load.align_bytes
+    if not align or load.pattern != "random":
+        return span
+    beyond = max(load.size_bytes - align, 0)
+    places = max(span - load.size_bytes, 0) // align + 1 if load.span_bytes else (room - beyond) // align
+    return places * align + beyond
 
 
 def load_of(trial: Trial) -> Load | None:
@@ -394,7 +413,8 @@ class FioTarget:
     _next: int = field(default=0)
 
     def run(self, loads: Sequence[Load]) -> list[Reading]:
-        """The readings of loads that went well. Unmeasured, see there."""
+        """The readings of loads that went well, of those that fio can place here. Unmeasured, see there."""
+        loads = [load for load in loads if reaches(load, self.capacity_bytes)]
         if not loads:
             return []
         if self._next >= len(self.batches):
