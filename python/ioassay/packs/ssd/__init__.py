@@ -21,7 +21,9 @@ PACK = Pack(
     api={
         "Recording": ".command_recording",
         "Simulation": ".simulator.results",
+        "Drift": ".twin.drift",
         "Twin": ".twin.learning",
+        "drift": ".twin.drift",
         "learn": ".twin.learning",
         "record": ".command_recording",
         "simulate": ".simulator",

@@ -200,7 +200,8 @@ def begin(
     path = Path(target).expanduser()
     settings = learning.Settings(writes=bool(options.destroy_data), budget_s=budget_s)
     table, notes = learning.target_table(path, settings)
-    points, _ = sample(drive, writes=settings.writes)
+    most = int(budget_s / _REPETITIONS / (_TRIAL_S + _LEAST_RUN_S))
+    points, _ = sample(drive, writes=settings.writes, most=min(most, _POINTS))
     seconds = max(budget_s / len(points) / _REPETITIONS - _TRIAL_S, _LEAST_RUN_S)
     loads = [_load(point, seconds, int(table["size"]), learning.sector_bytes(path)) for point in points]
     made = measured.study("check", loads, table, measured.ENGINES[0], settings.seed, _REPETITIONS)
@@ -208,7 +209,7 @@ def begin(
     return Study.of_suite(suite, left_out=notes).begin(output, announce, options)
 
 
-def sample(drive: DriveFile, *, writes: bool) -> tuple[list[Point], bool]:
+def sample(drive: DriveFile, *, writes: bool, most: int = _POINTS) -> tuple[list[Point], bool]:
     """Points of a description, from the smallest and shallowest to the largest and deepest; and whether of its model.
 
     InputError where all that it has are writes, and none may be made.
@@ -222,7 +223,7 @@ def sample(drive: DriveFile, *, writes: bool) -> tuple[list[Point], bool]:
         raise InputError(
             f"{drive.path}: describes writes only; expected --destroy-data NAME, which lets the drive be written"
         )
-    places = np.unique(np.linspace(0, len(chosen) - 1, _POINTS).round().astype(int))
+    places = np.unique(np.linspace(0, len(chosen) - 1, most).round().astype(int))
     return [chosen[place] for place in places], of_model
 
 
