@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from ioassay.packs.ssd.simulator import simulate as simulate
     from ioassay.packs.ssd.simulator import sweep as sweep
     from ioassay.packs.ssd.simulator.results import Simulation as Simulation
+    from ioassay.packs.ssd.twin.drift import Drift as Drift
+    from ioassay.packs.ssd.twin.drift import drift as drift
+    from ioassay.packs.ssd.twin.learning import Twin as Twin
+    from ioassay.packs.ssd.twin.learning import learn as learn
     from ioassay.packs.tuning.parameter_search import Search as Search
     from ioassay.packs.tuning.parameter_search import tune as tune
     from ioassay.packs.virtual_drive.served_drive import ServedDrive as ServedDrive

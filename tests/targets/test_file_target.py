@@ -252,6 +252,18 @@ def test_consent_overwrites_a_users_file(path: Path) -> None:
     assert path.stat().st_size == MIB and ownership_mark.read(path) == MIB
 
 
+def test_what_is_not_to_be_prepared_is_overwritten_in_place(path: Path) -> None:
+    """As it has to be where a file cannot be made anew: a drive that is served as one."""
+    path.write_bytes(b"x" * 3 * MIB)
+    made = target({"kind": "file", "path": str(path), "size": "1MiB", "prepare": "none"}, Consent((str(path),)))
+    made.prepare(WRITE, ignore)
+    assert loaded(made) == Load("file", path, MIB, read_only=False)
+    made.close()
+    assert path.read_bytes() == b"x" * 3 * MIB and ownership_mark.read(path) is None
+    with pytest.raises(SafetyRefusal):
+        make(path, prepare="none").prepare(WRITE, ignore)
+
+
 def replace_by(content: bytes, path: Path) -> None:
     path.unlink()
     path.write_bytes(content)  # ext4 gives it the number of the inode that has just become free

@@ -166,7 +166,7 @@ class Execution:
         if self.hosts is not None:
             self.hosts.wait_quiet_s = options.wait_quiet_s
         if self.plan is not None:
-            self.plan.announce(progress.said)
+            self.plan.announce(progress)
         try:
             source = self.plan if options.blocks is None else self._first(options.blocks)
             with self._executor(progress) as executor:
@@ -321,8 +321,8 @@ def resume(root: Path, options: RunOptions, announce: Announce | None = None) ->
     from ioassay.store.run_folder import RunStore
 
     store = RunStore.open(root)
-    if store.is_search:
-        raise UsageError(f"{root}: is a search, whose trials follow from each other; wanted: {store.resume_command}")
+    if store.api_name != "Run":
+        raise UsageError(f"{root}: its trials follow from each other; wanted: {store.resume_command}")
     bundle.require_resumable(root)
     suite = store.suite()
     if strange := store.planned().keys() - {study.name for study in suite.studies}:

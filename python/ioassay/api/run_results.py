@@ -355,10 +355,10 @@ class Run:
 
 
 def of_store(store: RunStore, ended: Execution | None = None) -> Run:
-    """The run of a folder: that of a search is a `Search`, where the pack of searches is there."""
+    """The run of a folder: that of a search is a `Search`, where the pack of searches is there, and so on."""
     import ioassay
 
-    kind: type[Run] = getattr(ioassay, "Search", Run) if store.is_search else Run
+    kind: type[Run] = getattr(ioassay, store.api_name, Run)
     return kind(store, ended)
 
 

@@ -32,7 +32,7 @@ class Bar:
     every_s = 0.1
 
     def __init__(self, stream: TextIO, total: int) -> None:
-        self._stream, self._total, self._left, self._point, self.rates = stream, total, "", "", ""
+        self._stream, self.total, self._left, self._point, self.rates = stream, total, "", "", ""
         self.completed = 0
         self._drawn_s = -self.every_s
         self._erase = _ERASE_LINE
@@ -57,9 +57,9 @@ class Bar:
             self._stream.flush()
 
     def _draw(self) -> None:
-        full = round(_BAR_COLUMNS * min(self.completed / max(self._total, 1), 1.0))
+        full = round(_BAR_COLUMNS * min(self.completed / max(self.total, 1), 1.0))
         bar = "━" * full + "╺" + "─" * (_BAR_COLUMNS - full - 1) if full < _BAR_COLUMNS else "━" * full
-        line = f"{bar} {self.completed}/{self._total} {self._left} left {self._point}"
+        line = f"{bar} {self.completed}/{self.total} {self._left} left {self._point}"
         with self._lock:
             try:
                 columns = os.get_terminal_size(self._stream.fileno()).columns or 80
@@ -88,7 +88,7 @@ class Log(Bar):
 
     def _draw(self) -> None:
         self._drawn_s = time.monotonic()
-        console.note(f"{self.completed} of {self._total} trials done, {self._left} left: {self._point}")
+        console.note(f"{self.completed} of {self.total} trials done, {self._left} left: {self._point}")
 
 
 class Terminal(Progress):
@@ -102,6 +102,9 @@ class Terminal(Progress):
         self._left = RemainingTime(total, forecast_s, time.monotonic)
         self._running: dict[str, Trial] = {}
         bar.update(left=units.format_duration(round(forecast_s)))
+
+    def grown(self, trials: int) -> None:
+        self._bar.total = self._left.total = trials
 
     def preparing(self, text: str, share: float) -> None:
         self._bar.update(point=f"{text} {share:.0%}")

@@ -28,6 +28,9 @@ class Progress:
     def planned(self, trials: int, seconds: float) -> None:
         """Called next: the number of trials, recorded ones included, and the time that all are expected to take."""
 
+    def grown(self, trials: int) -> None:
+        """A plan that grows is expected to have another number of trials than before."""
+
     def preparing(self, text: str, share: float) -> None:
         """A target is being made, or a quiet machine is awaited; `share` from 0 to 1."""
 
@@ -64,7 +67,7 @@ class Several(Progress):
         for view in self._views:
             view.opened(folder, suite, plan)
 
-    planned, preparing, started = map(_handed_on, ("planned", "preparing", "started"))
+    planned, grown, preparing, started = map(_handed_on, ("planned", "grown", "preparing", "started"))
     measuring, ended, recorded, said = map(_handed_on, ("measuring", "ended", "recorded", "said"))
 
 

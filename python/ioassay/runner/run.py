@@ -212,6 +212,8 @@ class _RunLoop:
 
     def _take(self, trial: Trial) -> None:
         """Count a trial that has its record, leave out what is known well enough, run the others."""
+        if trial.study not in self.benches:
+            self._admit(self.source.bench(trial.study))
         bench, patience = self.benches[trial.study], self.patience[trial.study]
         flight = self.abroad if bench.elsewhere else self.flight
         while patience.decides(trial) and flight.holds(trial):
@@ -231,6 +233,12 @@ class _RunLoop:
                 raw = self.store.begin(trial.id)
             flight.submit(trial, raw)
             self._record(flight.ended(block=False))
+
+    def _admit(self, bench: PreparedStudy) -> None:
+        """A study that came with the plan. Its targets are those of one that was there, and so is who closes them."""
+        name = bench.study.name
+        self.benches[name], self.guards[name] = bench, Guard({})
+        self.patience[name] = Patience(bench.study.until, bench.study.watch.twins)
 
     def _keep(self, trial: Trial) -> None:
         debug_log.debug("run", f"{trial.id}: has its record")
@@ -375,6 +383,10 @@ class Source(Protocol):
         """What each trial of a study bears, asked before its first one."""
         return ()
 
+    def bench(self, study: str) -> PreparedStudy:
+        """A study of the plan that was not there when the run began."""
+        raise RunError(f"the plan has trials of '{study}', which the run has no study for")
+
 
 class GrowingPlan(Source, Protocol):
     """A plan whose trials follow from the records before them, such as that of a search."""
@@ -383,8 +395,8 @@ class GrowingPlan(Source, Protocol):
     def most(self) -> int:
         """The number of trials that there can be at most."""
 
-    def announce(self, said: Callable[[str], None]) -> None:
-        """Call `said` from now on with lines about how it goes."""
+    def announce(self, progress: Progress) -> None:
+        """Tell `progress` from now on how it goes."""
 
 
 @dataclass(frozen=True)

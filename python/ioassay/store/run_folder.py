@@ -6,6 +6,7 @@
     <run>/trials/<id>/raw/…           tool output verbatim
     <run>/trials/<id>/{hist,series,samples}.parquet  witness.json
     <run>/tune.json  found.json       of a search: what was asked, what was found; its plan grows
+    <run>/learn.json                  of a drive that is learned: what was asked; its plan grows
 
 A trial without `record.json` never happened: it is run again. Old records load for ever (`migrate`).
 Deliberately not here: running trials, computing anything from them.
@@ -49,6 +50,9 @@ FOLDER = "working_directory"
 WITNESS = "witness.json"
 TUNE = "tune.json"
 FOUND = "found.json"
+LEARN = "learn.json"
+_GROWING = {TUNE: ("tune", "Search"), LEARN: ("drive learn", "Twin")}
+"""What was asked of a run whose plan grows -> the command that goes on with it, and what it is in the Python API."""
 _CLEARING_S = 30.0
 """How long to wait for the process that clears up after a killed runner: two graces of ending, and a busy machine."""
 _ENDING_S = 0.5
@@ -77,12 +81,14 @@ class RunStore:
         suite: Suite,
         host: Mapping[str, Any],
         trials: Iterable[Trial] | None = None,
-        tuning: Mapping[str, Any] | None = None,
+        asked: Mapping[str, Any] | None = None,
+        asked_in: str = TUNE,
     ) -> RunStore:
         """A new run folder with study, host facts and plan; the plan is written last and makes the run exist.
 
         `trials` are those of the suite, unless others are given (results that were made elsewhere, a search's first).
-        `tuning` is what a search was asked. Of `host` nothing is kept that identifies this machine.
+        `asked` is what a run whose plan grows was asked, for the file `asked_in`. Of `host` nothing is kept that
+        identifies this machine.
         """
         made = cls(root)
         try:
@@ -97,7 +103,7 @@ class RunStore:
         except OSError as error:
             raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
         try:
-            _write_plan(root, suite, host, trials, tuning)
+            _write_plan(root, suite, host, trials, {asked_in: asked} if asked is not None else {})
         except BaseException:
             shutil.rmtree(root, ignore_errors=True)  # it was empty a moment ago, and is no run yet
             raise
@@ -117,8 +123,17 @@ class RunStore:
     @property
     def resume_command(self) -> str:
         """What the user types to go on with this run."""
-        command = "tune" if self.is_search else "run"
-        return shlex.join(["ioassay", command, "--resume", str(self.root), *self.resume_options])
+        command, _ = self._kind
+        return shlex.join(["ioassay", *command.split(), "--resume", str(self.root), *self.resume_options])
+
+    @property
+    def _kind(self) -> tuple[str, str]:
+        return next((kind for name, kind in _GROWING.items() if (self.root / name).is_file()), ("run", "Run"))
+
+    @property
+    def api_name(self) -> str:
+        """What the run is in the Python API; another name than Run where its plan grows."""
+        return self._kind[1]
 
     @property
     def is_search(self) -> bool:
@@ -181,6 +196,11 @@ class RunStore:
         path = self.root / STUDY
         with self.writing(path):
             atomic_file.write(path, tomli_w.dumps(catalog.to_table(suite)))
+
+    def asked(self, name: str) -> dict[str, Any] | None:
+        """What a run whose plan grows was asked, as the file of that name has it; None where there is none."""
+        path = self.root / name
+        return _read_json(path, "restore it from a copy of the run") if path.is_file() else None
 
     def tuning(self) -> dataset.Search | None:
         """What a search was asked and, as `found`, what it came to (None before its end); None for other runs."""
@@ -372,13 +392,13 @@ def _lines(trials: Iterable[Trial]) -> Iterator[str]:
 
 
 def _write_plan(
-    root: Path, suite: Suite, host: Mapping[str, Any], trials: Iterable[Trial] | None, tuning: Mapping[str, Any] | None
+    root: Path, suite: Suite, host: Mapping[str, Any], trials: Iterable[Trial] | None, asked: Mapping[str, Any]
 ) -> None:
     import tomli_w
 
     try:
-        if tuning is not None:
-            atomic_file.write(root / TUNE, json.dumps(tuning, indent=1))
+        for name, table in asked.items():
+            atomic_file.write(root / name, json.dumps(table, indent=1))
         atomic_file.write(root / STUDY, tomli_w.dumps(catalog.to_table(suite)))
         if FOLDER in host:
             atomic_file.write(root / PLACE, json.dumps({FOLDER: host[FOLDER]}, indent=1))

@@ -160,9 +160,10 @@ class FileTarget:
         if not self._path.exists() or self._to_renew:
             return True
         size_bytes, written_bytes = self._path.stat().st_size, ownership_mark.read(self._path)
-        if written_bytes is None:
-            return self._writes or size_bytes == 0  # a user's own file that is only read stays as it is
         wanted_bytes = self._size_bytes()
+        if written_bytes is None:  # a user's own file that is only read, or that nothing is to prepare, stays as it is
+            as_it_is = self._settings.prepare == "none" and size_bytes >= wanted_bytes
+            return size_bytes == 0 or (self._writes and not as_it_is)
         if self._settings.prepare == "none":
             return size_bytes < wanted_bytes
         return min(written_bytes, size_bytes) < wanted_bytes or bool(safety.unwritten(self._path, wanted_bytes))

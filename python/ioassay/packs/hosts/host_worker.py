@@ -93,7 +93,7 @@ class Release:
     """Hosts that do not start with the others."""
 
 
-class Session(Gate, Progress):
+class Session(Gate, Progress, run.Source):
     """One run's measurements on this host. `folder` is where relative paths of its studies start from."""
 
     def __init__(self, opening: Opening, folder: Path) -> None:
@@ -224,9 +224,6 @@ class Session(Gate, Progress):
         self._set(State())
         if current is not None:
             current[1].set_result(measured)
-
-    def notes(self, study: str) -> Sequence[Warning_]:
-        return ()
 
     def preparing(self, text: str, share: float) -> None:
         self._set(replace(self._state, preparing=text, share=share))

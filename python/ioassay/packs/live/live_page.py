@@ -113,6 +113,11 @@ class RunState(Progress):
             self._left = RemainingTime(trials, seconds, self.clock)
         self._replace()
 
+    def grown(self, trials: int) -> None:
+        with self._changed:
+            self.total = self._left.total = trials
+        self._replace()
+
     def preparing(self, text: str, share: float) -> None:
         self._replace(note=f"{text} {share:.0%}")
 

@@ -21,6 +21,10 @@ PACK = Pack(
     api={
         "Recording": ".command_recording",
         "Simulation": ".simulator.results",
+        "Drift": ".twin.drift",
+        "Twin": ".twin.learning",
+        "drift": ".twin.drift",
+        "learn": ".twin.learning",
         "record": ".command_recording",
         "simulate": ".simulator",
         "simulator": "ioassay.packs.ssd",

@@ -50,7 +50,8 @@ def settings(params: Mapping[str, Any]) -> dict[str, Any]:
 def section(params: Mapping[str, Any], name: str = "") -> Section:
     """The job of one point as fio would resolve it, without its file and seed."""
     written = {option: write(option, value) for option, value in settings(params).items()}
-    return Section(name, {**defaults(written), **written})
+    each = {"write_lat_log": _LOG_PREFIX} if REQUESTS in params.get("logs", ()) else {}
+    return Section(name, {**defaults(written), **written, **each})
 
 
 def defaults(written: Mapping[str, str]) -> dict[str, str]:
@@ -225,12 +226,14 @@ def missing_spdk(engine: str, given: str = "") -> str:
 
 # fio's time logs, where a study wants `logs`. fio averages over `log_interval` itself, so the logs stay small and the
 # load undisturbed; the last, unfinished window is not logged. Histograms over time are read again where they are shown.
-# Single requests are not logged here: the distributions come from JSON+.
+# `requests` logs each request instead, for those who need latencies in their order; the distributions come from JSON+.
 
 SERIES = ("bw", "iops", "lat", "clat", "slat")
 HISTOGRAMS = "hist"
 """Completion latencies over time: one histogram an interval. They stay in the trial's raw folder."""
-KINDS = (*SERIES, HISTOGRAMS)
+REQUESTS = "requests"
+"""The total latency of each request. The log stays in the trial's raw folder; alone, since fio averages all or none."""
+KINDS = (*SERIES, HISTOGRAMS, REQUESTS)
 _COARSENESS = 2
 """fio's log_hist_coarseness: 16 bins for each power of two instead of 64, in a quarter of the space."""
 _LOG_PREFIX = "log"
@@ -244,6 +247,8 @@ def check_logs(params: Mapping[str, Any]) -> None:
     asked = params.get("logs", [])
     if not isinstance(asked, list | tuple) or not all(kind in KINDS for kind in asked):
         raise StudyError(f"is {asked!r}; expected a list of {', '.join(KINDS)}", key="params.logs")
+    if REQUESTS in asked and len(asked) > 1:
+        raise StudyError(f"is {asked!r}; expected '{REQUESTS}' alone, or logs that are averaged", key="params.logs")
     try:
         interval_ms = _log_interval_ms(params)
     except (ValueError, TypeError) as error:
@@ -261,6 +266,8 @@ def log_options(params: Mapping[str, Any], job: Section, folder: str = "") -> di
     if not (asked := set(params.get("logs", []))):
         return {}
     prefix, interval_ms = f"{folder}{_LOG_PREFIX}", str(_log_interval_ms(params))
+    if REQUESTS in asked:
+        return {"write_lat_log": prefix, "per_job_logs": "1"}
     wanted = {
         "write_bw_log": "bw" in asked,
         "write_lat_log": bool(asked.intersection(LATENCIES)),
@@ -280,14 +287,14 @@ def log_series(params: Mapping[str, Any], raw: Path) -> tuple[list[Series], list
     warnings: list[Warning_] = []
     for kind in params.get("logs", []):
         try:
-            logged = "clat_hist" if kind == HISTOGRAMS else kind
+            logged = {HISTOGRAMS: "clat_hist", REQUESTS: "lat"}.get(kind, kind)
             if not (paths := _log_files(raw, logged)):
                 raise FileNotFoundError(f"fio wrote none: {_LOG_PREFIX}_{logged}.1.log is not there")
             if kind == HISTOGRAMS:
                 fio_logs.latency_windows(paths)
             else:
                 weights = _log_files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
-                made += fio_logs.series_of(kind, paths, _log_interval_ms(params), weights)
+                made += fio_logs.series_of(logged, paths, _log_interval_ms(params), weights)
         except (OSError, IoassayError, ValueError) as error:
             warnings.append(Warning_("log-unreadable", f"{kind} log: {error}", "look into the trial's raw folder"))
     return made, warnings

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import completion_values, console, options, syntax
+from ioassay.api.execution import RunOptions
+from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import simulator
+from ioassay.packs.ssd.commands import learn
 from ioassay.packs.ssd.simulator import drive_accuracy
 from ioassay.simulation import drive_files
 from ioassay.units import format_count, format_size
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 _NAME = "A drive's name, or the file that describes it."
 Name = Annotated[str, syntax.argument("NAME|FILE", _NAME, completion_values.drives)]
+_MEASURE = "Measure points of the file again on this device or file, and tell whether the drive drifted."
+_CONSENT = "With --measure, write as well: all data on the named device or file is lost."
 _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
 
 
@@ -26,6 +31,7 @@ def register(app: syntax.Group) -> None:
     drive.command("list")(list_)
     drive.command()(show)
     drive.command()(check)
+    drive.command()(learn.learn)
     app.add(drive, "drive")
 
 
@@ -79,17 +85,25 @@ def show(
 def check(
     drive: Name,
     points: Annotated[bool, syntax.option("--points", "Show each measured point and the model's.")] = False,
+    measure: Annotated[str | None, syntax.option("TARGET", _MEASURE)] = None,
+    budget: Annotated[str, syntax.option("TIME", "Time for --measure.")] = "1m",
+    margin: Annotated[str, syntax.option("SHARE", "With --measure, differences below this count as the same.")] = "10%",
+    output: options.Output = None,
+    destroy_data: Annotated[list[str] | None, syntax.option("NAME", _CONSENT)] = None,
     json: options.Json = False,
 ) -> None:
     """Validate a drive's file, simulate what was measured on the real drive, and show the errors.
 
     Exit status 1: an error is above the limit that the file states. Every second point was open to a fit; the others
-    are held out.
+    are held out. With --measure the drive itself is compared with the file, and 1 means that it drifted.
 
-    Example: ioassay drive check samsung-980-pro --points
+    Examples: ioassay drive check samsung-980-pro --points; ioassay drive check my.toml --measure /dev/nvme0n1
     """
     described = drive_files.load(drive)
     _checked(described)
+    if measure is not None:
+        _measure(described, measure, budget, margin, output, destroy_data or [], json)
+        return
     found = [drive_accuracy.accuracy(described, each) for each in described.measurements]
     excesses = {each.measurement.name: each.excesses for each in found if each.excesses}
     if json:
@@ -112,6 +126,24 @@ def check(
     if excesses:
         parts = (f"{name}: {_WORDS[key]} {error:.1%}" for name, each in excesses.items() for key, error in each.items())
         console.note(f"ioassay: {described.name} misses the limits of its file: {'; '.join(parts)}")
+        raise console.Exit(1)
+
+
+def _measure(
+    drive: DriveFile, target: str, budget: str, margin: str, output: Path | None, destroy_data: list[str], json: bool
+) -> None:
+    from ioassay.packs.ssd.twin import drift
+
+    chosen, share = RunOptions(destroy_data=destroy_data), options.share("--margin", margin)
+    seconds = options.seconds("--budget", budget)
+    run = session.measure(lambda announce: drift.begin(drive, target, seconds, output, chosen, announce))
+    found = drift.compare(drive, run, share)
+    if json:
+        console.emit(found.as_dict())
+    else:
+        session.say(run, [found.verdict, *console.aligned(found.columns(), list(found.rows()))])
+    session.refuse_contradicted(run)
+    if found.outcome == drift.DRIFTED:
         raise console.Exit(1)
 
 

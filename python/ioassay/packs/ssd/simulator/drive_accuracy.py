@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -128,6 +128,11 @@ def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]
     return {**options, "blocks": fewer, "pages_per_block": min(pages, fewer_pages)}
 
 
+def modelled(options: Mapping[str, Any], point: Point) -> Point:
+    """The point with the statistics of the model: where a description has no measurements."""
+    return replace(point, statistics=simulated(small(options, [point]), point))
+
+
 _FIGURES = (
     ("read at depth 1", Point("read", "random", 4096, 1, {})),
     ("write at depth 1", Point("write", "random", 4096, 1, {})),
@@ -137,6 +142,7 @@ _FIGURES = (
     ("sequential writes", Point("write", "sequential", 131072, 32, {})),
 )
 """What a data sheet states: latencies at depth 1 and rates at saturation."""
+LOADS = tuple(point for _, point in _FIGURES)
 
 
 def figures(options: Mapping[str, Any]) -> dict[str, dict[str, float]]:

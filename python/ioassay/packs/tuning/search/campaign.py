@@ -37,8 +37,10 @@ from ioassay.errors import InputError, RunError, UsageError
 from ioassay.factors import CASE
 from ioassay.hints import suggestion
 from ioassay.packs.tuning.search.request import Request, from_table
-from ioassay.records.record import OK, Record, Scalar, Warning_
+from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
+from ioassay.runner.progress import Progress
+from ioassay.runner.run import GrowingPlan
 from ioassay.store import dataset
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
@@ -282,7 +284,7 @@ def confirmation(
 
 
 @dataclass
-class Campaign:
+class Campaign(GrowingPlan):
     """The source of a search's trials: its script, made durable step by step in the run's folder."""
 
     store: RunStore
@@ -320,14 +322,11 @@ class Campaign:
             hint += f" It gives {', '.join(known)}" if hint.startswith("did") else ""
             raise UsageError(f"the first trial of '{self.script.study.name}' has no metric {missing}; {hint}")
 
-    def notes(self, study: str) -> Sequence[Warning_]:
-        return ()
-
-    def announce(self, said: Callable[[str], None]) -> None:
+    def announce(self, progress: Progress) -> None:
         def tell(best: Best, asked: int) -> None:
             value = metrics.format_metric(self.script.request.goal.metric, best.mean)
             rank, limits = ("best", "") if best.feasible else ("nearest", ", beyond the constraints")
-            said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
+            progress.said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
 
         self.script.on_best = tell
 

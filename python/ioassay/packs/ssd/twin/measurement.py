@@ -1,0 +1,423 @@
+"""Loads as studies of fio, and the readings that their records give; `FioTarget` is a device or file under fio.
+
+A load is a case of a study, and `load_of` reads it back from the trial's parameters. So readings come from any run
+whose trials are closed loops of equal requests past the page cache, whoever planned it. Latencies are fio's total
+latency (`lat`): from the issue of a request to its completion. What runs when is in `learning`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ioassay import host, units
+from ioassay.errors import InputError
+from ioassay.packs.ssd.twin.loads import Load, Operation, Pattern, Reading
+from ioassay.records.record import OK
+from ioassay.study import plan
+from ioassay.study.model import Study, make_study
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ioassay.records.record import Record
+    from ioassay.roles import Trial
+    from ioassay.store.run_folder import RunStore
+
+HOST = "host"
+"""Stage of the loads that show what the host costs and how many requests it makes without the drive."""
+ENGINES = ("io_uring", "libaio")
+"""Of fio, the one to prefer first; the other where the kernel or a container forbids it."""
+_LOG = "log_lat.1.log"
+"""Of single requests, in a trial's raw folder."""
+_WINDOW_MS = 100
+_MOST_CPU = 85.0
+"""Per cent of a processor from which on the thread that issues requests, and not the drive, may limit a load."""
+_MOST_OF_CEILING = 0.6
+"""Share of the requests a second that the host makes of cached data, from which on a load counts as bound by it."""
+_MOST_OF_DRIVE = 0.5
+"""Share of the drive's shortest median that one of cached data may have."""
+_STATISTICS = {"mean_us": "lat.mean", "p50_us": "lat.p50", "p99_us": "lat.p99"}
+_QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
+_BIN_NOISE = 1 / 64 / math.sqrt(12)
+"""Relative: fio has 64 bins for each power of two, and a quantile is somewhere in one."""
+_LEAST_WINDOWS = 5
+
+
+def host_loads(seconds: float) -> tuple[Load, ...]:
+    """Reads of cached data: the least latency of a request on this host, and the most requests a second."""
+    cached = Load("", HOST, "read", 4096, span_bytes=4 * 2**20, seconds=seconds)
+    return tuple(replace(cached, name=f"{HOST}-{depth}", depth=depth) for depth in (1, 256))
+
+
+# From loads to the parameters of fio, and back
+
+
+_RW = {
+    ("read", "random"): "randread",
+    ("read", "sequential"): "read",
+    ("write", "random"): "randwrite",
+    ("write", "sequential"): "write",
+    ("mixed", "random"): "randrw",
+    ("mixed", "sequential"): "rw",
+    ("flush", "random"): "randwrite",
+    ("flush", "sequential"): "write",
+}
+_LOADS = {rw: key for key, rw in _RW.items() if key[0] != "flush"} | {"readwrite": ("mixed", "sequential")}
+_KNOWN = {
+    *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "runtime", "size", "offset", "io_size", "norandommap"),
+    *("blockalign", "rwmixread", "random_distribution", "time_based", "ramp_time", "logs", "log_interval", "fdatasync"),
+    *("group_reporting", "refill_buffers", "randrepeat", "randseed", "pre_read", "invalidate", "buffered"),
+}
+"""Parameters of fio that a load may have; with others it is another workload."""
+_ALIASES = {"readwrite": "rw", "blocksize": "bs", "ba": "blockalign"}
+_QUEUED = {"io_uring", "libaio", "posixaio", "spdk_nvme", "spdk_bdev", "nbd"}
+_SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2"}
+
+
+def study(
+    stage: str, loads: Sequence[Load], target: Mapping[str, Any], engine: str, seed: int, repetitions: int = 1
+) -> Study:
+    """The study that measures loads in their order, and shuffled where repeated; they lie within the target's size."""
+    is_host = loads[0].stage == HOST
+    cached = {"direct": 0, "pre_read": 1}
+    table = {
+        "name": stage,
+        "title": "What does the host cost without the drive?" if is_host else f"Twin of a drive: {stage}",
+        "driver": "fio",
+        "order": "listed" if repetitions == 1 else "shuffled",
+        "repetitions": repetitions,
+        "seed": seed,
+        "target": dict(target),
+        "params": {"ioengine": engine, "norandommap": 1, "refill_buffers": 0, **(cached if is_host else {"direct": 1})},
+        "case": [{"name": load.name, **parameters(load, int(target["size"]))} for load in loads],
+        # Observation of calls costs each request a fifth of a microsecond; a device's requests confirm as much.
+        "watch": {"witness": "block" if host.devices(Path(str(target["path"]))) else "auto"},
+        "analysis": {"questions": ["conditions", "verdict", "describe"]},
+    }
+    return make_study(table, stage, stored=True)  # a battery may repeat a load
+
+
+def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
+    """What a case sets for a load: parameters of fio, in bytes and seconds, and `run.cooldown`."""
+    span = _range_bytes(load, capacity_bytes)
+    made: dict[str, Any] = {
+        "rw": _RW[load.operation, load.pattern],
+        "bs": load.size_bytes,
+        "iodepth": load.depth,
+        "offset": load.begin_bytes,
+        "size": span,
+    }
+    requests = load.requests or (0 if load.seconds else span // load.size_bytes)
+    if requests:
+        made |= {"io_size": requests * load.size_bytes, "time_based": 0}
+    if load.seconds:
+        made["runtime"] = f"{round(load.seconds * 1000)}ms"
+    if load.align_bytes and load.pattern == "random":
+        made["blockalign"] = load.align_bytes
+    if load.operation == "mixed":
+        made["rwmixread"] = round(load.read_share * 100)
+    if load.operation == "flush":
+        made["fdatasync"] = 1
+    if load.zipf:
+        made["random_distribution"] = f"zipf:{load.zipf:g}"
+    if load.rest_s:
+        made["run.cooldown"] = load.rest_s
+    # Where a latency is the answer, each request; else averages, whose scatter tells the noise.
+    made["logs"] = ["requests"] if load.in_order else ["lat"]
+    made["log_interval"] = f"{_WINDOW_MS}ms"
+    return made
+
+
+def reaches(load: Load, capacity_bytes: int) -> bool:
+    """Whether fio can place the load's requests on a target of that capacity."""
+    return load.size_bytes <= _range_bytes(load, capacity_bytes) <= capacity_bytes - load.begin_bytes
+
+
+def _range_bytes(load: Load, capacity_bytes: int) -> int:
+    """The `size` in which fio has all places of a load; of one to the end of the target, those whose step is whole.
+
+    It counts whole steps of `blockalign`, wherever the last request ends (last_block, io_u.c).
+    """
+    room = capacity_bytes - load.begin_bytes
+    span, align = load.span_bytes or room, load.align_bytes
+    if not align or load.pattern != "random":
+        return span
+    beyond = max(load.size_bytes - align, 0)
+    places = max(span - load.size_bytes, 0) // align + 1 if load.span_bytes else (room - beyond) // align
+    return places * align + beyond
+
+
+def load_of(trial: Trial) -> Load | None:
+    """The load of a trial of fio; None where it is no closed loop of equal requests, or not past the page cache."""
+    given = {_ALIASES.get(name, name): value for name, value in trial.params.items()}
+    if trial.driver != "fio" or given.keys() - _KNOWN or trial.twin or trial.calls:
+        return None
+    kind = _LOADS.get(str(given.get("rw", "read")))
+    jobs, engine = int(given.get("numjobs", 1)), str(given.get("ioengine", "psync"))
+    is_cached = str(given.get("direct", 0)) not in ("1", "True") and trial.study != HOST
+    if kind is None or is_cached or engine not in _QUEUED | _SYNCHRONOUS or (jobs > 1 and kind[1] == "sequential"):
+        return None
+    distribution, _, theta = str(given.get("random_distribution", "random")).partition(":")
+    try:
+        size_bytes = _bytes(given, "bs", 4096)
+        if distribution not in ("random", "zipf"):
+            return None
+        case = trial.point.get("case")
+        named = str(case) if case is not None else f"{trial.study} {plan.describe(trial.point)}"
+        operation, pattern = kind
+        if str(given.get("fdatasync", 0)) == "1":
+            operation = "flush"
+        return Load(
+            name=named,
+            stage=trial.study,
+            operation=cast(Operation, operation),
+            size_bytes=size_bytes,
+            depth=jobs * (int(given.get("iodepth", 1)) if engine in _QUEUED else 1),
+            pattern=cast(Pattern, pattern),
+            align_bytes=_bytes(given, "blockalign", 0),
+            read_share=int(given.get("rwmixread", 50)) / 100 if operation == "mixed" else 1.0,
+            zipf=float(theta or 0) if distribution == "zipf" else 0.0,
+            begin_bytes=_bytes(given, "offset", 0),
+            span_bytes=_bytes(given, "size", 0),
+            requests=_bytes(given, "io_size", 0) // size_bytes,
+            seconds=units.parse_duration_s(given["runtime"]) if "runtime" in given else 0.0,
+            rest_s=float(trial.run.get("cooldown") or 0.0),
+            in_order="requests" in given.get("logs", ()),
+        )
+    except (ValueError, ZeroDivisionError):  # several sizes, or one relative to the target
+        return None
+
+
+def _bytes(given: Mapping[str, Any], name: str, default: int) -> int:
+    return units.parse_size(given[name]) if name in given else default
+
+
+# From records to readings
+
+
+def readings(store: RunStore) -> list[Reading]:
+    """What the trials of a run gave that went well, in the order of its plan; repetitions of a load are one reading.
+
+    InputError for a damaged file of the run.
+    """
+    found: dict[Load, list[Reading]] = {}
+    for trial in store.trials():
+        if (load := load_of(trial)) is not None and store.has(trial.id):
+            one = reading(load, store.record(trial.id), store.folder(trial.id))
+            found.setdefault(load, []).extend([one] if one is not None else [])
+    return with_ceiling([_merged(each) for each in found.values() if each])
+
+
+def reading(load: Load, record: Record, folder: Path) -> Reading | None:
+    """What one trial gave; None where it did not go well, or gave no latencies."""
+    if record.status != OK:
+        return None
+    sides = {"": "sync"} if load.operation == "flush" else {"": "write"} if load.operation == "write" else {"": "read"}
+    if load.operation == "mixed":
+        sides["write_"] = "write"
+    statistics: dict[str, float] = {}
+    noise: dict[str, float] = {}
+    bins: tuple[np.ndarray, np.ndarray] | None = None
+    windows = _table(folder / "series.parquet")
+    histograms = _table(folder / "hist.parquet")
+    for prefix, side in sides.items():
+        known = {name: record.metrics.get(f"{side}.{metric}") for name, metric in _STATISTICS.items()}
+        own = {name: value / 1e3 for name, value in known.items() if value is not None}
+        if (rate := record.metrics.get(f"{side}.iops")) is not None:
+            own["iops"] = rate
+        elif own and load.operation == "flush":
+            own["iops"] = 1e6 / own["mean_us"]
+        of_side = _bins(histograms, side)
+        means = _window_means(windows, side)
+        scatter = noise_of(*of_side, means) if of_side is not None else {}
+        statistics |= {f"{prefix}{name}": value for name, value in own.items()}
+        noise |= {f"{prefix}{name}": scatter[name] for name in own if name in scatter}
+        bins = bins or of_side
+    if "mean_us" not in statistics:
+        return None
+    first = sides[""]
+    requests = record.metrics.get(f"{first}.ios", 0.0) + record.metrics.get("write.ios", 0.0) * (len(sides) > 1)
+    seconds = max(record.metrics.get(f"{side}.runtime", 0.0) for side in (*sides.values(), "write"))
+    return Reading(
+        load,
+        int(requests),
+        seconds,
+        statistics,
+        noise,
+        latencies_us=latencies(folder / "raw" / _LOG, first) if load.in_order else None,
+        bins_us=bins[0] if bins else None,
+        counts=bins[1] if bins else None,
+        is_host_bound=_cpu(record) > _MOST_CPU and load.stage != HOST,
+    )
+
+
+def with_ceiling(found: Iterable[Reading]) -> list[Reading]:
+    """The readings, marked where the host's own rate of requests is near.
+
+    Nothing is marked without its loads, nor where these took about as long as those of the drive: some file systems
+    keep nothing in the page cache, FUSE with direct I/O for one, so that they reached the drive.
+    """
+    found = list(found)
+    cached = [one for one in found if one.load.stage == HOST]
+    own = [one for one in found if one.load.stage != HOST and one.load.operation == "read" and one.load.depth == 1]
+    fastest, of_drive = (
+        min((one.statistics.get("p50_us", math.inf) for one in each), default=math.inf) for each in (cached, own)
+    )
+    if not fastest < _MOST_OF_DRIVE * of_drive:
+        return found
+    most = max(one.statistics.get("iops", 0.0) for one in cached) * _MOST_OF_CEILING
+
+    def is_near(one: Reading) -> bool:
+        return one.statistics.get("iops", 0.0) + one.statistics.get("write_iops", 0.0) > most
+
+    return [replace(one, is_host_bound=True) if one.load.stage != HOST and is_near(one) else one for one in found]
+
+
+def noise_of(bins_us: np.ndarray, counts: np.ndarray, window_means: Sequence[float] = ()) -> dict[str, float]:
+    """Relative standard errors of the statistics of a distribution: shapes (bins,), (bins,).
+
+    Of the mean by batch means, where there are windows, and at least that of independent requests (Law, Simulation
+    Modeling and Analysis, section 9.5.3); of quantiles by the binomial law of ranks, for as many requests as would be
+    independent.
+    """
+    number = float(counts.sum())
+    mean = float((bins_us * counts).sum() / number) if number else 0.0
+    if not mean:
+        return {}
+    spread = math.sqrt(max(float((counts * (bins_us - mean) ** 2).sum()) / number, 0.0)) / mean
+    independent = max(spread, _BIN_NOISE) / math.sqrt(number)
+    of_mean = independent
+    if len(window_means) >= _LEAST_WINDOWS:
+        batches = np.asarray(window_means, dtype=np.float64)
+        of_mean = max(of_mean, float(batches.std(ddof=1)) / float(batches.mean()) / math.sqrt(len(batches)))
+    effective = max(number * (independent / of_mean) ** 2, 1.0)
+    shares = np.cumsum(counts) / number
+    found = {"mean_us": of_mean, "iops": of_mean}
+    for name, quantile in _QUANTILES.items():
+        step = math.sqrt(quantile * (1 - quantile) / effective)
+        low, middle, high = (
+            float(bins_us[min(int(np.searchsorted(shares, min(max(at, 0.0), 1.0))), len(bins_us) - 1)])
+            for at in (quantile - step, quantile, quantile + step)
+        )
+        found[name] = math.hypot((high - low) / 2 / middle, _BIN_NOISE)
+    return found
+
+
+def latencies(path: Path, side: str = "read") -> np.ndarray:
+    """The latencies in a log of single requests, in microseconds, in the order of their completion.
+
+    InputError where it is no such log.
+    """
+    import polars as pl
+
+    try:
+        lines = pl.read_csv(path.read_bytes().replace(b" ", b""), has_header=False)
+        chosen = lines.filter(pl.nth(2) == (0 if side == "read" else 1))
+        return chosen.select(pl.nth(1).cast(pl.Float64)).to_series().to_numpy() / 1e3
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; measure that load again") from None
+    except pl.exceptions.PolarsError as error:
+        wanted = "expected lines of a latency log of fio"
+        raise InputError(f"{path}: {str(error).splitlines()[0]}; {wanted}; measure that load again") from None
+
+
+def _merged(each: Sequence[Reading]) -> Reading:
+    """Repetitions of one load: means of the statistics, whose noise their scatter gives."""
+    first = each[0]
+    if len(each) == 1:
+        return first
+    names = set.intersection(*(set(one.statistics) for one in each))
+    values = {name: np.array([one.statistics[name] for one in each]) for name in names}
+    noise = {
+        name: float(some.std(ddof=1) / some.mean() / math.sqrt(len(each)))
+        for name, some in values.items()
+        if some.mean() > 0
+    }
+    with_bins = [one for one in each if one.bins_us is not None and one.counts is not None]
+    bins: dict[float, float] = {}
+    for one in with_bins:
+        for value, count in zip(cast(np.ndarray, one.bins_us), cast(np.ndarray, one.counts), strict=True):
+            bins[float(value)] = bins.get(float(value), 0.0) + float(count)
+    at = np.array(sorted(bins))
+    return replace(
+        first,
+        requests=sum(one.requests for one in each),
+        seconds=sum(one.seconds for one in each),
+        statistics={name: float(some.mean()) for name, some in values.items()},
+        noise=noise,
+        bins_us=at if with_bins else None,
+        counts=np.array([bins[value] for value in at]) if with_bins else None,
+        is_host_bound=any(one.is_host_bound for one in each),
+    )
+
+
+def _table(path: Path) -> pl.DataFrame | None:
+    import polars as pl
+
+    if not path.exists():
+        return None
+    try:
+        return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(f"{path}: is damaged: {str(error).splitlines()[0]}; measure that load again") from None
+
+
+def _bins(table: pl.DataFrame | None, side: str) -> tuple[np.ndarray, np.ndarray] | None:
+    if table is None:
+        return None
+    rows = table.filter(direction=side, kind="lat", job=-1).sort("value_ns")
+    if not rows.height:
+        return None
+    values, counts = (rows[name].to_numpy().astype(np.float64) for name in ("value_ns", "count"))
+    return values / 1e3, counts
+
+
+def _window_means(table: pl.DataFrame | None, side: str) -> list[float]:
+    if table is None:
+        return []
+    return [float(value) for value in table.filter(metric=f"{side}.lat.mean", job=-1)["value"]]
+
+
+def _cpu(record: Record) -> float:
+    return record.metrics.get("cpu.usr", 0.0) + record.metrics.get("cpu.sys", 0.0)
+
+
+# The target that the battery sees
+
+
+class Unmeasured(Exception):
+    """Control flow: the loads that come next, where their readings are not there yet."""
+
+    def __init__(self, loads: Sequence[Load]) -> None:
+        super().__init__(f"{len(loads)} loads are not measured yet")
+        self.loads = loads
+
+
+@dataclass
+class FioTarget:
+    """A device or file under fio, as far as its run has come. Implements `loads.Target`.
+
+    Each batch that is asked for is the next one that was measured. `run` raises Unmeasured for the first that was not:
+    whoever carries out the run measures these loads, and asks the battery from its beginning again. So what a battery
+    wants may depend on readings only, and a run that was killed goes on where it was.
+    """
+
+    capacity_bytes: int
+    batches: Sequence[Sequence[Reading]] = ()
+    _next: int = field(default=0)
+
+    def run(self, loads: Sequence[Load]) -> list[Reading]:
+        """The readings of loads that went well, of those that fio can place here. Unmeasured, see there."""
+        loads = [load for load in loads if reaches(load, self.capacity_bytes)]
+        if not loads:
+            return []
+        if self._next >= len(self.batches):
+            raise Unmeasured(loads)
+        self._next += 1
+        return list(self.batches[self._next - 1])
