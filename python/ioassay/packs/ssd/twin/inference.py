@@ -1,0 +1,578 @@
+"""From readings to a description: structure by rules (`reads`), times by simulation, and intervals for both.
+
+The times are fitted by Gauss-Newton on the logarithms of the statistics, with their noise and that of sampling as
+weights; discrete alternatives (flash channels, limits that a drive may lack) are fitted in turn and compared. Weak
+log-normal priors keep what the readings do not tell within the range of drives, so that its interval is that range.
+Nothing here measures.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ioassay._core import CoreError
+from ioassay.errors import InputError, UsageError
+from ioassay.packs.ssd.twin import reads, simulated
+from ioassay.packs.ssd.twin.loads import Fit, Identified, Load, Parameter, Reading, Residual, by_name
+
+PAGE = 4096
+MODEL_BYTES = 128 << 20
+"""Capacity of the drive that reads are simulated on: they depend little on it."""
+NOISE = 0.02
+"""Relative standard error of a statistic that has none."""
+FLOOR = 0.004
+"""Least relative error of a statistic: of the simulation's own seed."""
+Z_90 = 1.645
+_TOLD = 0.35
+"""Relative half-width of an interval up to which a parameter counts as identified."""
+_STATISTICS = ("mean_us", "p50_us", "p99_us")
+_WORTH = 6.0
+"""Of squares, that an alternative with one more parameter has to save."""
+_MISFIT_ERROR, _MISFIT_SHARE = 0.05, 0.15
+_CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
+_ELEMENTS = (2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
+
+
+def geometry(capacity_bytes: int, elements: int, unit_bytes: int, reserve: float = 0.1) -> dict[str, Any]:
+    """Options of a drive that exports at least that capacity, and hardly more, in 64 superblocks or more."""
+    unit = max(unit_bytes // PAGE, 1)
+    raw_pages = capacity_bytes / PAGE / (1 - reserve)
+    blocks = max(64, math.ceil(8 / reserve))
+    pages_per_block = max(1, round(raw_pages / elements / blocks / unit)) * unit
+    blocks = max(math.ceil(raw_pages / elements / pages_per_block), math.ceil(8 / reserve))
+    return {
+        "page": PAGE,
+        "elements": elements,
+        "planes": 1,
+        "dies": 1,
+        "blocks": blocks,
+        "pages_per_block": pages_per_block,
+        "reserve": reserve,
+        "min_free": max(0.02, 1.5 / blocks),
+        "copy_back": False,
+        "endurance": 0,
+        "spare_bytes": 0,
+        "channel_us_per_sector": 0.0,
+        "transfer_us_per_byte": 0.0,
+    }
+
+
+def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bool, seconds: float = 60.0) -> Fit:
+    """A description of the drive that gave these readings.
+
+    `laid_out`: whether it was written in sequence before the reads; only then addresses tell the structure. `seconds`
+    bound the search for alternatives. Raises InputError where no load is one that a model answers.
+    """
+    deadline = time.monotonic() + seconds
+    usable = [reading for reading in readings if reading.statistics and not reading.is_host_bound]
+    of_reads = [reading for reading in usable if reading.load.operation == "read" and not reading.load.begin_bytes]
+    if not usable:
+        raise InputError("no reading of the drive can be used, expected closed loops that the host did not limit")
+    found = _ReadSide(of_reads, laid_out=laid_out, deadline=deadline) if of_reads else None
+    capacity = capacity_bytes or 1 << 30
+    options = found.options(capacity) if found else {**geometry(capacity, 8, 64 * 1024), "program_unit": 64 * 1024}
+    parameters = found.parameters() if found else []
+    residuals = found.residuals() if found else []
+    return Fit(options, tuple(parameters), tuple(residuals), found.misfit() if found else "")
+
+
+# What is fitted
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A continuous parameter: the prior of its logarithm, or of itself where it may be 0."""
+
+    name: str
+    unit: str
+    centre: float
+    spread: float
+    is_linear: bool = False
+
+    def value(self, coordinate: float) -> float:
+        return max(coordinate, 0.0) if self.is_linear else math.exp(coordinate)
+
+
+_COMMAND = _Term("command_read_us", "us", math.log(6), 1.2)
+_PER_4K = _Term("command_read_us_per_4k", "us/4KiB", 0.0, 1.5, is_linear=True)
+_CHANNEL = _Term("flash_channel_mb_s", "MB/s", math.log(600), 0.8)
+_LINK = _Term("link_mb_s", "MB/s", math.log(2500), 0.8)
+_RATE = _Term("command_rate", "commands/s", math.log(4e5), 1.0)
+_SMALL = _Term("small read share", "", math.log(0.85), 0.3)
+
+
+def _read_term(number: int) -> _Term:
+    return _Term(f"read {number}", "us", math.log(60), 1.0)
+
+
+@dataclass(frozen=True)
+class _Structure:
+    elements: int
+    unit: int
+    page: int
+    types: tuple[int, ...] = (0,)
+    """For each page type, the number of its read time."""
+    channels: int = 0
+    has_rate: bool = False
+    has_small: bool = False
+    has_per_4k: bool = True
+
+    @property
+    def terms(self) -> tuple[_Term, ...]:
+        optional = ((self.has_per_4k, _PER_4K), (self.has_rate, _RATE), (self.has_small, _SMALL))
+        times = tuple(_read_term(number) for number in range(max(self.types) + 1))
+        return (_COMMAND, _CHANNEL, _LINK, *times, *(term for has, term in optional if has))
+
+    def options(self, values: Mapping[str, float]) -> dict[str, Any]:
+        times = [values[_read_term(number).name] for number in self.types]
+        found = {
+            "program_unit": self.unit,
+            "flash_page": self.page,
+            "read_us": float(np.mean(times)),
+            "flash_channels": self.channels,
+            **{term.name: values.get(term.name, 0.0) for term in (_COMMAND, _PER_4K, _RATE, _CHANNEL, _LINK)},
+        }
+        if len(times) > 1:
+            found["page_type_read_us"] = times
+        if self.has_small:
+            found["small_read_us"] = [each * values[_SMALL.name] for each in times]
+        return found
+
+
+@dataclass
+class _Point:
+    reading: Reading
+    statistics: dict[str, float] = field(default_factory=dict)
+    """Logarithms of what was measured."""
+
+    def __post_init__(self) -> None:
+        given, load = self.reading.statistics, self.reading.load
+        for name in _STATISTICS:
+            if given.get(name, 0) > 0:
+                self.statistics[name] = math.log(given[name])
+        if given.get("iops", 0) > 0:
+            by_rate = math.log(load.depth / given["iops"] * 1e6)
+            both = [by_rate, *([self.statistics["mean_us"]] if "mean_us" in self.statistics else [])]
+            self.statistics["mean_us"] = float(np.mean(both))
+
+
+@dataclass
+class _State:
+    """A structure with the values that fit best, and how well they do."""
+
+    structure: _Structure
+    coordinates: np.ndarray
+    squares: float = math.inf
+    covariance: np.ndarray | None = None
+
+    @property
+    def values(self) -> dict[str, float]:
+        terms = self.structure.terms
+        return {term.name: term.value(each) for term, each in zip(terms, self.coordinates, strict=True)}
+
+    def with_structure(self, structure: _Structure, start: Mapping[str, float] = {}) -> _State:
+        known = {term.name: each for term, each in zip(self.structure.terms, self.coordinates, strict=True)} | start
+        return _State(structure, np.array([known.get(term.name, term.centre) for term in structure.terms]))
+
+
+class _ReadSide:
+    def __init__(self, readings: Sequence[Reading], *, laid_out: bool, deadline: float) -> None:
+        self._deadline = deadline
+        self._readings = by_name(readings)
+        self._is_told = False
+        unit = reads.unit_bytes(self._readings) if laid_out else 0
+        elements = reads.elements(self._readings) if unit else 0
+        self._has_pairs = laid_out and any(name.startswith("pair-") for name in self._readings)
+        self._points = [_Point(each) for each in self._fitted(readings, bool(elements))]
+        if unit and elements:
+            self._is_told = True
+            page, _ = reads.flash_page_bytes(self._readings, unit)
+            starts = [_Structure(elements, unit, page or PAGE, self._types(page or PAGE, unit, elements))]
+            state = self._first(starts[0])
+            state = self._optimise(state, 4)
+        else:
+            state = self._without_structure()
+        self.state = self._optimise(self._alternatives(state), 4, final=True)
+
+    def _fitted(self, readings: Sequence[Reading], told: bool) -> Iterable[Reading]:
+        """Far pairs are for structure: in which block their pages are is not known, and so neither their type."""
+        several = reads.has_page_types(self._readings)
+        for reading in readings:
+            is_pair = reading.load.name.startswith("pair-")
+            if is_pair and (not told or (several and reading.load.stage.startswith("elements"))):
+                continue
+            if reading.load.align_bytes + reading.load.size_bytes > MODEL_BYTES:
+                continue
+            yield reading
+
+    # Page types
+
+    def _times(self) -> list[float]:
+        """The mode of each page type at depth 1, ascending."""
+        small = self._readings.get("small-depth-1") or self._readings.get("read-4KiB-depth-1")
+        return reads.type_values(reads.modes(small)) if small is not None else [60.0]
+
+    def _types(self, page: int, unit: int, elements: int) -> tuple[int, ...]:
+        """For each flash page from the first, the number of its read time."""
+        values = self._times()
+        distinct = sorted(set(values))
+        ordered = tuple(distinct.index(value) for value in values)
+        place = self._readings.get(reads.SINGLE)
+        if len(values) == 1 or place is None:
+            return ordered
+        first = reads.mean_us(place)
+        seen = [first]
+        for row in range(1, len(values)):
+            both = self._readings.get(reads.pair(reads.row_address(row, page, unit, elements)))
+            if both is None:
+                return ordered
+            seen.append(2 * reads.mean_us(both) - first)
+        ranks = np.argsort(np.argsort(seen))
+        return tuple(int(ordered[rank]) for rank in ranks)
+
+    def _first(self, structure: _Structure) -> _State:
+        """Command time from the address that is read over and over, with and without a queue."""
+        alone, queued = (self._readings.get(name) for name in (reads.SINGLE, reads.SINGLE + reads.QUEUED))
+        fixed = 6.0
+        if alone is not None and queued is not None:
+            fixed = max(reads.mean_us(alone) - reads.mean_us(queued) / queued.load.depth, 0.5)
+        distinct = sorted(set(self._times()))
+        start = {_COMMAND.name: math.log(fixed)}
+        for number in range(max(structure.types) + 1):
+            value = distinct[min(number, len(distinct) - 1)] - fixed
+            start[_read_term(number).name] = math.log(max(value, 1.0))
+        start[_LINK.name] = max(_LINK.centre, math.log(self._bandwidth() * 1.05))
+        return _State(structure, np.array([start.get(term.name, term.centre) for term in structure.terms]))
+
+    def _bandwidth(self) -> float:
+        """The most that was read, MB/s."""
+        return max(
+            each.reading.load.size_bytes * each.reading.load.depth / math.exp(each.statistics["mean_us"])
+            for each in self._points
+            if "mean_us" in each.statistics
+        )
+
+    # Search
+
+    def _without_structure(self) -> _State:
+        """Elements are chosen by simulation; a unit that is not told is of 4 to 64 KiB."""
+        sizes = {point.reading.load.size_bytes for point in self._points}
+        units = (PAGE, 2 * PAGE, 4 * PAGE, 16 * PAGE) if max(sizes) > PAGE else (4 * PAGE,)
+        types = [(0,), (0, 0, 1)] if any("p99_us" in point.statistics for point in self._points) else [(0,)]
+        best: _State | None = None
+        for of_type in types:
+            for unit in units:
+                for elements in _ELEMENTS:
+                    structure = _Structure(elements, unit, min(unit, 4 * PAGE), of_type, has_per_4k=len(sizes) > 1)
+                    state = self._first(structure)
+                    if best is not None and best.structure.types == of_type:
+                        state = best.with_structure(structure)
+                    state = self._optimise(state, 3)
+                    if best is None or state.squares < best.squares - (
+                        _WORTH if of_type != best.structure.types else 0
+                    ):
+                        best = state
+                    if time.monotonic() > self._deadline - 20:
+                        break
+        assert best is not None
+        for step in (8, 4, 2, 1):
+            for elements in (best.structure.elements - step, best.structure.elements + step):
+                if elements > 1:
+                    other = best.with_structure(replace(best.structure, elements=elements))
+                    best = min(best, self._optimise(other, 2), key=lambda state: state.squares)
+        return best
+
+    def _alternatives(self, state: _State) -> _State:
+        """Flash channels, then the limits that a drive may lack, one after the other."""
+        elements = state.structure.elements
+        counts = [each for each in _CHANNELS if each < elements and (elements % each == 0 or not self._is_told)]
+        self.of_channels = {0: state.squares}
+        best = state
+        for channels in reversed(counts):
+            if time.monotonic() > self._deadline - 10:
+                break
+            other = self._optimise(best.with_structure(replace(best.structure, channels=channels)), 3)
+            self.of_channels[channels] = other.squares
+            best = min(best, other, key=lambda each: each.squares)
+        rate = math.log(
+            max(
+                1e6 * point.reading.load.depth / math.exp(point.statistics["mean_us"])
+                for point in self._points
+                if "mean_us" in point.statistics
+            )
+        )
+        for name, start in (("has_rate", {_RATE.name: rate}), ("has_small", {})):
+            other = self._optimise(best.with_structure(replace(best.structure, **{name: True}), start), 4)
+            best = other if other.squares < best.squares - _WORTH else best
+        return best
+
+    def _options(self, state: _State) -> dict[str, Any]:
+        structure = state.structure
+        rows = len(structure.types)
+        units = max(1, math.ceil(MODEL_BYTES / 64 / structure.elements / structure.unit))
+        shape = geometry(64 * units * rows * structure.elements * structure.unit, structure.elements, structure.unit)
+        return {**shape, **structure.options(state.values)}
+
+    def _simulated(self, state: _State) -> list[Reading] | None:
+        options = self._options(state)
+        try:
+            capacity = simulated.capacity_bytes(options)
+            return [simulated.simulate(options, capacity, self._load(point, capacity), 7) for point in self._points]
+        except (CoreError, UsageError):
+            return None
+
+    def _load(self, point: _Point, capacity: int) -> Load:
+        load = point.reading.load
+        requests = min(max(point.reading.requests, 12 * load.depth, 400), 2000 + 8 * load.depth)
+        return replace(load, requests=requests, span_bytes=min(load.span_bytes or capacity, capacity))
+
+    def _residuals(self, state: _State) -> tuple[np.ndarray, np.ndarray] | None:
+        """Log of model over measurement, and the standard errors."""
+        modelled = self._simulated(state)
+        if modelled is None:
+            return None
+        rows = []
+        for point, model in zip(self._points, modelled, strict=True):
+            for name, measured in point.statistics.items():
+                error = point.reading.noise.get(name, NOISE)
+                rows.append((math.log(model.statistics[name]) - measured, math.hypot(error, _sampling(model, name))))
+        table = np.array(rows)
+        return table[:, 0], np.hypot(table[:, 1], FLOOR)
+
+    def _optimise(self, state: _State, steps: int, *, final: bool = False) -> _State:
+        """Gauss-Newton with halved steps; `final` also gives the covariance."""
+        terms = state.structure.terms
+        prior = np.array([term.centre for term in terms])
+        weights = np.array([1 / term.spread for term in terms])
+        lower = np.array([0.0 if term.is_linear else -np.inf for term in terms])
+
+        def squares(at: np.ndarray, errors: np.ndarray | None) -> tuple[float, np.ndarray, np.ndarray]:
+            found = self._residuals(_State(state.structure, at))
+            if found is None:
+                return math.inf, np.zeros(0), np.zeros(0)
+            residual, own = found
+            errors = own if errors is None else errors
+            scaled = _bounded(residual / errors)
+            return float((scaled**2).sum() + (((at - prior) * weights) ** 2).sum()), residual, errors
+
+        at = state.coordinates
+        value, residual, errors = squares(at, None)
+        if not math.isfinite(value):
+            return replace(state, squares=math.inf)
+        covariance = None
+        for step in range(steps + final):
+            jacobian = np.empty((len(residual), len(terms)))
+            for column, term in enumerate(terms):
+                width = 0.1 if term.is_linear else 0.03
+                moved = at.copy()
+                moved[column] += width
+                other = squares(moved, errors)
+                if not math.isfinite(other[0]):
+                    return replace(state, squares=math.inf)
+                jacobian[:, column] = (other[1] - residual) / width
+            robust = 1 / np.sqrt(1 + np.maximum(np.abs(residual / errors) / 4 - 1, 0))
+            scaled = jacobian * (robust / errors)[:, None]
+            curvature = scaled.T @ scaled + np.diag(weights**2)
+            covariance = np.linalg.inv(curvature)
+            if step == steps:
+                break
+            gradient = scaled.T @ (residual * robust / errors) + (at - prior) * weights**2
+            change = np.clip(-covariance @ gradient, -0.7, 0.7)
+            before = value
+            for _ in range(4):
+                tried = np.maximum(at + change, lower)
+                after = squares(tried, errors)
+                if after[0] < value:
+                    at, (value, residual, _) = tried, after
+                    break
+                change = change / 2
+            if before - value < 0.3 and not final:
+                break
+        value, _, _ = squares(at, None)
+        return _State(state.structure, at, value, covariance)
+
+    # Results
+
+    def options(self, capacity_bytes: int) -> dict[str, Any]:
+        structure = self.state.structure
+        return {**geometry(capacity_bytes, structure.elements, structure.unit), **structure.options(self.state.values)}
+
+    def residuals(self) -> list[Residual]:
+        modelled = self._simulated(self.state) or []
+        return [
+            Residual(point.reading.load, name, math.exp(measured), model.statistics[name], is_fitted=True)
+            for point, model in zip(self._points, modelled, strict=True)
+            for name, measured in point.statistics.items()
+        ]
+
+    def parameters(self) -> list[Parameter]:
+        structure, told = self.state.structure, self._is_told
+        pairs = tuple(name for name in self._readings if name.startswith("pair-"))
+        layout = "" if told else "reads after one sequential fill (`ioassay drive learn` with consent to write)"
+        by_layout: Identified = "yes" if told else "combination"
+        found = [
+            Parameter(
+                "elements",
+                structure.elements,
+                "",
+                by_layout,
+                evidence=pairs,
+                needs=layout,
+                options=() if told else ("elements", "read_us"),
+            ),
+            Parameter("program_unit", structure.unit, "B", "yes" if told else "assumed", evidence=pairs, needs=layout),
+            Parameter(
+                "flash_page",
+                structure.page,
+                "B",
+                "yes" if told else "assumed",
+                needs=layout,
+                evidence=self._evidence("sizes"),
+            ),
+            self._channels(),
+        ]
+        return [*found, *self._continuous()]
+
+    def _channels(self) -> Parameter:
+        best = self.state.structure.channels
+        near = sorted(
+            each for each, squares in self.of_channels.items() if squares < min(self.of_channels.values()) + 6
+        )
+        told = len(near) == 1 and self._is_told
+        return Parameter(
+            "flash_channels",
+            best,
+            "",
+            "yes" if told else "no",
+            evidence=self._evidence("channels"),
+            needs="" if told else "large reads of few elements that fill a flash channel: none here did",
+        )
+
+    def _evidence(self, stage: str) -> tuple[str, ...]:
+        return tuple(point.reading.load.name for point in self._points if point.reading.load.stage == stage)
+
+    def _continuous(self) -> list[Parameter]:
+        found = []
+        structure, state = self.state.structure, self.state
+        assert state.covariance is not None
+        scale = Z_90 * max(1.0, self._scatter())
+        half = np.sqrt(np.diag(state.covariance)) * scale
+        for place, term in enumerate(structure.terms):
+            middle = state.coordinates[place]
+            value, low, high = (term.value(each) for each in (middle, middle - half[place], middle + half[place]))
+            told = (high - low) / 2 < (_TOLD * value if not term.is_linear else 1.0)
+            name = term.name
+            if name.startswith("read "):
+                name = (
+                    "read_us"
+                    if max(structure.types) == 0
+                    else f"page_type_read_us {structure.types.index(int(name[5:]))}"
+                )
+            found.append(
+                Parameter(
+                    name,
+                    value,
+                    term.unit,
+                    "yes" if told else "no",
+                    low,
+                    high,
+                    evidence=_loads_of(term),
+                    needs="" if told else _NEEDS.get(term.name, ""),
+                )
+            )
+        found.append(self._combination(scale))
+        return found
+
+    def _combination(self, scale: float) -> Parameter:
+        """A 4 KiB read as a whole: what its parts add up to is told better than they are."""
+        structure, state = self.state.structure, self.state
+        assert state.covariance is not None
+
+        def whole(at: np.ndarray) -> float:
+            values = _State(structure, at).values
+            times = np.mean([values[_read_term(number).name] for number in structure.types])
+            moved = PAGE / values[_CHANNEL.name] + PAGE / values[_LINK.name]
+            return float(
+                values[_COMMAND.name] + values.get(_PER_4K.name, 0) + times * values.get(_SMALL.name, 1) + moved
+            )
+
+        middle = whole(state.coordinates)
+        slope = np.array(
+            [(whole(state.coordinates + step) - middle) / 0.01 for step in np.eye(len(structure.terms)) * 0.01]
+        )
+        half = scale * math.sqrt(float(slope @ state.covariance @ slope))
+        ties = ("command_read_us", "read_us", "flash_channel_mb_s", "link_mb_s")
+        return Parameter(
+            "4 KiB read", middle, "us", "combination", middle - half, middle + half, ties, ("read-4KiB-depth-1",)
+        )
+
+    def _scatter(self) -> float:
+        """Root mean square of the scaled residuals, without the worst twentieth."""
+        found = self._residuals(self.state)
+        if found is None:
+            return 1.0
+        scaled = np.sort(np.abs(found[0] / found[1]))
+        kept = scaled[: max(1, int(len(scaled) * 0.95))]
+        return float(np.sqrt((kept**2).mean()))
+
+    def misfit(self) -> str:
+        """Why the drive is of another kind; '' where the residuals are those of noise."""
+        if self._has_pairs and not self._is_told:
+            return (
+                "pairs of addresses give no program unit and no count of elements: which addresses share an element "
+                "follows a rule that the model lacks"
+            )
+        found = self._residuals(self.state)
+        if found is None:
+            return "no drive of the model has this structure"
+        limits = 3 * np.hypot(found[1], _MISFIT_ERROR)
+        share = float((np.abs(found[0]) > limits).mean())
+        if share <= _MISFIT_SHARE:
+            return ""
+        worst = max(self.residuals(), key=lambda each: abs(math.log(each.modelled / each.measured)))
+        return (
+            f"{share:.0%} of the statistics are off by far more than their noise, expected at most {_MISFIT_SHARE:.0%}; "
+            f"the worst is {worst.load.name}: {worst.measured:.4g} us measured, {worst.modelled:.4g} us modelled"
+        )
+
+
+_NEEDS = {
+    "command_read_us_per_4k": "reads of several sizes at depth 1 with less noise",
+    "flash_channel_mb_s": "reads that fill a flash channel, of few elements and with a queue",
+    "link_mb_s": "large reads with a queue that the flash can deliver faster than the link",
+    "command_read_us": "reads at depth 1 and of one element with a queue, with less noise",
+}
+
+
+def _loads_of(term: _Term) -> tuple[str, ...]:
+    if term is _COMMAND:
+        return (reads.SINGLE, reads.SINGLE + reads.QUEUED)
+    return ("read-4KiB-depth-256", "small-depth-256") if term is _RATE else ()
+
+
+def _bounded(scaled: np.ndarray) -> np.ndarray:
+    """Linear beyond four standard errors, so that a few loads of another kind do not bend the rest."""
+    size = np.abs(scaled)
+    return np.where(size > 4, np.sqrt(np.maximum(8 * size - 16, 16)), size) * np.sign(scaled)
+
+
+def _sampling(model: Reading, name: str) -> float:
+    """Relative standard error of a statistic from the number of requests, of measurement and model together."""
+    if model.bins_us is None or model.counts is None:
+        return 0.0
+    values, counts, total = model.bins_us, model.counts, model.counts.sum()
+    if name == "mean_us":
+        mean = float((values * counts).sum() / total)
+        spread = math.sqrt(float((counts * (values - mean) ** 2).sum() / total))
+        return math.sqrt(2) * spread / mean / math.sqrt(total)
+    share = {"p50_us": 0.5, "p99_us": 0.99}[name]
+    width = math.sqrt(2 * share * (1 - share) / total)
+    places = np.clip(np.searchsorted(np.cumsum(counts) / total, (share - width, share + width)), 0, len(values) - 1)
+    low, high = values[places]
+    return float(math.log(high / low) / 2)
