@@ -20,9 +20,8 @@ pub(in crate::engine) trait Arrivals {
     #[inline]
     fn due_ps(&self, issue_mode: IssueMode, outstanding: usize, now_ps: u64) -> u64 {
         match (self.peek(), issue_mode) {
-            (None, _) => NEVER,
             (Some(_), IssueMode::ClosedLoop(most)) if outstanding < most as usize => now_ps,
-            (Some(_), IssueMode::ClosedLoop(_)) => NEVER,
+            (None, _) | (_, IssueMode::ClosedLoop(_)) => NEVER,
             (Some(request), _) => request.at_ps,
         }
     }

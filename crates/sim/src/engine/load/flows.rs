@@ -71,10 +71,9 @@ impl Lane<'_> {
     /// When its next request is due; `NEVER` where that depends on a completion, or there is none.
     fn due_ps(&self) -> u64 {
         match (self.ready.get(self.consumed), self.depth) {
-            (None, _) => NEVER,
             (Some(request), None) => request.at_ps,
             (Some(_), Some(depth)) if self.outstanding() < depth.into() => self.tally.last_completion_ps,
-            (Some(_), Some(_)) => NEVER,
+            (None, _) | (_, Some(_)) => NEVER,
         }
     }
 
