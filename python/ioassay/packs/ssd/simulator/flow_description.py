@@ -163,11 +163,13 @@ def _described(flow: Mapping[str, Any], capacity_bytes: int | None, seed: int, h
 
 
 def _range(text: str, capacity_bytes: int, align_bytes: int) -> tuple[int, int]:
-    """`0-50%`, `1GiB-2GiB`: where it begins and ends, at multiples of the alignment."""
+    """`20-50%`, `1GiB-2GiB`: where it begins and ends, at multiples of the alignment."""
     begin, dash, end = text.partition("-")
     if not dash:
         raise ValueError(f"range is {text}, expected BEGIN-END such as 0-50% or 1GiB-2GiB")
     places = []
+    if end.strip().endswith("%") and begin.strip().isdecimal():
+        begin = f"{begin.strip()}%"
     for place in (begin.strip(), end.strip()):
         share = float(place[:-1]) / 100 if place.endswith("%") else None
         place_bytes = parse_size(place) if share is None else round(share * capacity_bytes)
