@@ -21,6 +21,6 @@ mod steadiness;
 pub use error::Error;
 pub use precondition::{Preconditioned, Preconditioning, precondition};
 pub use simulate::{
-    BufferOptions, BufferSpec, ElementTotals, Setup, Simulation, Start, option_table, simulate, simulate_from,
+    BufferOptions, BufferSpec, ElementTotals, Load, Setup, Simulation, Start, option_table, simulate, simulate_from,
 };
 pub use steadiness::{Steadiness, judge};

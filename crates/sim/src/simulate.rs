@@ -7,7 +7,7 @@ use ioassay_block::Source;
 use crate::Error;
 use crate::drive::{Controller, Counters, Drive, Element, Spec};
 use crate::engine::{
-    self, BufferMode, Destaging, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBehind, WriteBuffer,
+    self, BufferMode, Destaging, Flow, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBehind, WriteBuffer,
 };
 use crate::options::kinds::{AutoCount, AutoShare, Flag, Name, Size, choices};
 use crate::options::{OptionRow, OptionSet, options};
@@ -158,6 +158,8 @@ impl Setup {
 pub struct Simulation {
     /// Counts of requests and of the buffer's pages, and response times.
     pub tally: Tally,
+    /// The requests of each flow; none of a trace.
+    pub flows: Vec<Tally>,
     pub series: TimeSeries,
     /// The drive's counters, without those of preconditioning.
     pub counters: Counters,
@@ -190,6 +192,13 @@ pub enum Start<'a> {
     Resumed(&'a mut dyn Read),
 }
 
+/// What a drive is loaded with.
+pub enum Load<'a> {
+    Trace(&'a mut dyn Source),
+    /// Several loads at once.
+    Flows(Vec<Flow<'a>>),
+}
+
 /// Runs a trace over a new drive, by the threads that the caller lends. Preconditioning calls `proceed` periodically
 /// and stops when it returns false; the run itself can be stopped by its source.
 pub fn simulate(
@@ -198,13 +207,13 @@ pub fn simulate(
     workers: &dyn Workers,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<Simulation, Error> {
-    simulate_from(Start::New, source, setup, None, workers, proceed)
+    simulate_from(Start::New, Load::Trace(source), setup, None, workers, proceed)
 }
 
 /// As [`simulate`], from a state that was saved, and into one: `save` gets the state at the issue of the last request.
 pub fn simulate_from(
     start: Start<'_>,
-    source: &mut dyn Source,
+    load: Load<'_>,
     setup: &Setup,
     mut save: Option<&mut dyn Write>,
     workers: &dyn Workers,
@@ -235,10 +244,16 @@ pub fn simulate_from(
     if let Some(output) = &mut save {
         put(*output, &StateHead::of(setup, preconditioned.clone(), before.clone()))?;
     }
-    let (tally, series) = if from.is_none() && save.is_none() && settled.is_by_tables() {
-        engine::run_with(&mut drive, source, settled.buffer, &setup.run, workers)?
-    } else {
-        engine::run_between(&mut drive, source, settled, &setup.run, from, save)?
+    let (tally, series, flows) = match load {
+        Load::Flows(flows) => engine::run_flows(&mut drive, flows, settled, &setup.run, from, save)?,
+        Load::Trace(source) => {
+            let (tally, series) = if from.is_none() && save.is_none() && settled.is_by_tables() {
+                engine::run_with(&mut drive, source, settled.buffer, &setup.run, workers)?
+            } else {
+                engine::run_between(&mut drive, source, settled, &setup.run, from, save)?
+            };
+            (tally, series, Vec::new())
+        }
     };
     let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
@@ -246,6 +261,7 @@ pub fn simulate_from(
         counters: elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters)),
         elements,
         tally,
+        flows,
         series,
         preconditioned,
         slc_free_share: drive.slc_free_share(),

@@ -31,9 +31,11 @@ pub struct Recipe {
     pub reads: f64,
     /// Share of the requests that trim, 0 to 1; what neither reads nor trims writes.
     pub trims: f64,
-    /// All requests lie below this.
+    /// Where the range of addresses begins.
+    pub begin_bytes: u64,
+    /// How long it is.
     pub range_bytes: u64,
-    /// Offsets are multiples of it.
+    /// Offsets within the range are multiples of it.
     pub align_bytes: u64,
     /// What is random follows from it alone.
     pub seed: u64,
@@ -49,6 +51,7 @@ impl Default for Recipe {
             sizes: Sizes::Fixed(4096),
             reads: 0.0,
             trims: 0.0,
+            begin_bytes: 0,
             range_bytes: 1 << 30,
             align_bytes: 4096,
             seed: 1,
@@ -66,6 +69,7 @@ impl Recipe {
         Ok(Made {
             left: self.requests,
             clock: Clock::new(self.arrivals, Chance::new(self.seed, 1)),
+            begin_bytes: self.begin_bytes,
             places: Places::new(self, Chance::new(self.seed, 2)),
             lengths: Lengths::new(&self.sizes, self.range_bytes, Chance::new(self.seed, 3)),
             kinds: Chance::new(self.seed, 4),
@@ -78,6 +82,9 @@ impl Recipe {
         if !(1..=MAX_RANGE_BYTES).contains(&self.range_bytes) {
             let wanted = format!("1 to {MAX_RANGE_BYTES} bytes");
             return Err(option("range", self.range_bytes, wanted));
+        }
+        if self.begin_bytes > MAX_RANGE_BYTES {
+            return Err(option("begin", self.begin_bytes, format!("at most {MAX_RANGE_BYTES} bytes")));
         }
         self.sizes.check(self.range_bytes)?;
         if self.align_bytes == 0 || self.align_bytes > self.range_bytes {
@@ -103,6 +110,7 @@ impl Recipe {
 pub struct Made {
     left: u64,
     clock: Clock,
+    begin_bytes: u64,
     places: Places,
     lengths: Lengths,
     kinds: Chance,
@@ -116,7 +124,7 @@ impl Made {
         let length_bytes = self.lengths.next_bytes();
         Request {
             at_ns: self.clock.next_ns(),
-            offset_bytes: self.places.next_bytes(length_bytes),
+            offset_bytes: self.begin_bytes + self.places.next_bytes(length_bytes),
             length_bytes,
             device: 0,
             kind: self.kind(),

@@ -1,5 +1,6 @@
 //! The simulated drive: what Python says of it is read in `setup.rs`, what it gave is written by `outcome.rs`.
 
+mod flows;
 mod outcome;
 mod sampling;
 mod setup;
@@ -81,8 +82,12 @@ impl<'a> Stoppable<'a> {
     }
 
     /// What stopped it.
+    fn stopped(self) -> Option<PyErr> {
+        self.stopped.or(self.source.stopped())
+    }
+
     fn check(self) -> PyResult<()> {
-        self.stopped.or(self.source.stopped()).map_or(Ok(()), Err)
+        self.stopped().map_or(Ok(()), Err)
     }
 }
 
@@ -124,14 +129,22 @@ pub fn simulate<'py>(
     setup: &Bound<'py, PyDict>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let spec = SourceSpec::from_dict(source)?;
     let run = setup::of(setup)?;
-    let begins_anew = run.state.is_none() && run.save.is_none() && run.setup.preconditioning.is_none();
-    let attempt = if begins_anew && spec.is_repeatable() { Attempt::First } else { Attempt::Only };
     let begin = Instant::now();
-    let (simulation, opened, interrupted) = py.detach(|| attempted(attempt, &spec, &run, threads))?;
-    let wall_s = begin.elapsed().as_secs_f64();
-    let results = finished(py, simulation, &opened, wall_s)?;
+    let (results, interrupted) = if let Some(flows) = flows::of(source)? {
+        let (mut simulation, interrupted) = py.detach(|| flows::attempted(&flows, &run))?;
+        let tallies = std::mem::take(&mut simulation.flows);
+        let results = outcome::dictionary(py, simulation)?;
+        flows::finished(py, &results, &flows, tallies)?;
+        (results, interrupted)
+    } else {
+        let spec = SourceSpec::from_dict(source)?;
+        let begins_anew = run.state.is_none() && run.save.is_none() && run.setup.preconditioning.is_none();
+        let attempt = if begins_anew && spec.is_repeatable() { Attempt::First } else { Attempt::Only };
+        let (simulation, opened, interrupted) = py.detach(|| attempted(attempt, &spec, &run, threads))?;
+        (finished(py, simulation, &opened)?, interrupted)
+    };
+    results.set_item("wall_s", begin.elapsed().as_secs_f64())?;
     // An interruption while the state was written is one as well: raised in Python, it would lose the results.
     let interrupted = interrupted || (run.partial && py.check_signals().is_err());
     results.set_item("interrupted", interrupted)?;
@@ -147,25 +160,38 @@ fn attempted(
 ) -> PyResult<(sim::Simulation, traces::Opened, bool)> {
     let mut opened = traces::open(spec)?;
     let mut stoppable = Stoppable::new(&mut opened, attempt);
+    let threads_ = Threads(threads.max(1));
+    let (simulated, interrupted) = interruptible(run, |proceed| {
+        let simulated = simulate_run(sim::Load::Trace(&mut stoppable), run, &threads_, proceed);
+        (simulated, stoppable.stopped())
+    })?;
+    match simulated {
+        Err(RunError::Simulation(sim::Error::NeedsEvents)) => attempted(Attempt::Second, spec, run, threads),
+        simulated => Ok((simulated.map_err(|error| error.raised(&opened))?, opened, interrupted)),
+    }
+}
+
+type Simulated = Result<sim::Simulation, RunError>;
+
+/// What a simulation gives that the user may stop, which returns what has stopped it, and whether something has.
+fn interruptible(
+    run: &setup::Run,
+    simulate: impl FnOnce(&mut dyn FnMut() -> bool) -> (Simulated, Option<PyErr>),
+) -> PyResult<(Simulated, bool)> {
     let mut interruption = None;
-    let mut proceed = || match Python::attach(|py| py.check_signals()) {
+    let (simulated, stopped) = simulate(&mut || match Python::attach(|py| py.check_signals()) {
         Ok(()) => true,
         Err(error) => {
             interruption = Some(error);
             false
         }
-    };
-    let simulated = simulate_run(&mut stoppable, run, &Threads(threads.max(1)), &mut proceed);
-    let stopped = stoppable.stopped.or(stoppable.source.stopped());
+    });
     let interrupted = stopped.is_some();
     let has_issued = |simulation: &sim::Simulation| simulation.tally.issued > 0;
     let keeps = run.partial && simulated.as_ref().is_ok_and(has_issued);
-    if let Some(error) = stopped.filter(|_| !keeps).or(interruption) {
-        return Err(error);
-    }
-    match simulated {
-        Err(RunError::Simulation(sim::Error::NeedsEvents)) => attempted(Attempt::Second, spec, run, threads),
-        simulated => Ok((simulated.map_err(|error| error.raised(&opened))?, opened, interrupted)),
+    match stopped.filter(|_| !keeps).or(interruption) {
+        Some(error) => Err(error),
+        None => Ok((simulated, interrupted)),
     }
 }
 
@@ -188,11 +214,11 @@ impl RunError {
 
 /// Runs a simulation from a state's file and into one.
 fn simulate_run(
-    source: &mut dyn Source,
+    load: sim::Load<'_>,
     run: &setup::Run,
     threads: &Threads,
     proceed: &mut dyn FnMut() -> bool,
-) -> Result<sim::Simulation, RunError> {
+) -> Simulated {
     let from = run.state.as_ref().map(StateSource::open).transpose();
     let mut from = from.map_err(RunError::State)?;
     let resumed = run.state.as_ref().is_some_and(|state| state.resumed);
@@ -202,11 +228,11 @@ fn simulate_run(
         Some(input) => sim::Start::State(input),
     };
     let Some(target) = &run.save else {
-        return sim::simulate_from(start, source, &run.setup, None, threads, proceed).map_err(RunError::Simulation);
+        return sim::simulate_from(start, load, &run.setup, None, threads, proceed).map_err(RunError::Simulation);
     };
     let unwritten = |error| RunError::State(state_file::of_file(error, &target.path));
     let mut output = target.create().map_err(unwritten)?;
-    let done = sim::simulate_from(start, source, &run.setup, Some(&mut output), threads, proceed)
+    let done = sim::simulate_from(start, load, &run.setup, Some(&mut output), threads, proceed)
         .map_err(RunError::Simulation)?;
     let finished = output.finish().and_then(|mut file| file.flush());
     finished.map_err(unwritten)?;
@@ -218,11 +244,9 @@ fn finished<'py>(
     py: Python<'py>,
     simulation: sim::Simulation,
     opened: &traces::Opened,
-    wall_s: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let results = outcome::dictionary(py, simulation)?;
     traces::of_trace(py, &results, opened)?;
-    results.set_item("wall_s", wall_s)?;
     Ok(results)
 }
 

@@ -1,7 +1,7 @@
 //! What a simulation gave, as Python takes it: counts, histograms, columns. Nothing is derived here but means.
 
 use ioassay_sim::Simulation;
-use ioassay_sim::engine::Responses;
+use ioassay_sim::engine::{Responses, Tally};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
@@ -10,18 +10,8 @@ use crate::errors::pythonized;
 use crate::histogram::Histogram;
 
 /// All counts by the names that they have in the crate sim; of elements and of the time series columns.
-pub fn dictionary(py: Python<'_>, mut simulation: Simulation) -> PyResult<Bound<'_, PyDict>> {
-    let outcome = PyDict::new(py);
-    let tally = &mut simulation.tally;
-    outcome.set_item("all", responses(py, tally.transfers())?)?;
-    for (name, of_kind) in [("read", &mut tally.reads), ("write", &mut tally.writes), ("other", &mut tally.others)] {
-        outcome.set_item(name, responses(py, std::mem::take(of_kind))?)?;
-    }
-    let counts = pythonized(py, tally)?;
-    for histograms in ["reads", "writes", "others"] {
-        counts.del_item(histograms)?;
-    }
-    outcome.set_item("tally", counts)?;
+pub fn dictionary(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, PyDict>> {
+    let outcome = requests(py, simulation.tally)?;
     outcome.set_item("drive", pythonized(py, &simulation.counters)?)?;
     outcome.set_item("slc_free_share", simulation.slc_free_share)?;
     outcome.set_item("steadiness", pythonized(py, &simulation.steadiness)?)?;
@@ -30,6 +20,21 @@ pub fn dictionary(py: Python<'_>, mut simulation: Simulation) -> PyResult<Bound<
     let series = columns(py, &simulation.series.rows)?;
     series.set_item("width_ps", simulation.series.width_ps)?;
     outcome.set_item("series", series)?;
+    Ok(outcome)
+}
+
+/// Response times by kind, and the counts.
+pub fn requests(py: Python<'_>, mut tally: Tally) -> PyResult<Bound<'_, PyDict>> {
+    let outcome = PyDict::new(py);
+    outcome.set_item("all", responses(py, tally.transfers())?)?;
+    for (name, of_kind) in [("read", &mut tally.reads), ("write", &mut tally.writes), ("other", &mut tally.others)] {
+        outcome.set_item(name, responses(py, std::mem::take(of_kind))?)?;
+    }
+    let counts = pythonized(py, &tally)?;
+    for histograms in ["reads", "writes", "others"] {
+        counts.del_item(histograms)?;
+    }
+    outcome.set_item("tally", counts)?;
     Ok(outcome)
 }
 

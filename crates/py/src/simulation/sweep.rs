@@ -36,7 +36,9 @@ pub fn simulate_all<'py>(
     })?;
     let all = PyList::empty(py);
     for (simulation, wall_s) in simulations {
-        all.append(finished(py, simulation, &opened, wall_s)?)?;
+        let results = finished(py, simulation, &opened)?;
+        results.set_item("wall_s", wall_s)?;
+        all.append(results)?;
     }
     Ok(all)
 }
@@ -56,7 +58,7 @@ fn run(opened: &mut Opened, setups: &[Run]) -> PyResult<Vec<(sim::Simulation, f6
                 scope.spawn(move || {
                     let begin = Instant::now();
                     let mut proceed = || !stop.load(Ordering::Relaxed);
-                    let done = simulate_run(&mut reader, setup, &Threads(1), &mut proceed);
+                    let done = simulate_run(sim::Load::Trace(&mut reader), setup, &Threads(1), &mut proceed);
                     waiting.unpark();
                     (done, begin.elapsed().as_secs_f64())
                 })

@@ -1,6 +1,7 @@
 //! `trace_info` and `trace_formats`.
 
 use ioassay_block::info::{Amount, Info, Survey};
+use ioassay_block::prepare::Changes;
 use ioassay_block::trace::{self, Form};
 use ioassay_stats::Histogram;
 use pyo3::prelude::*;
@@ -38,13 +39,24 @@ pub fn trace_info<'py>(py: Python<'py>, source: &Bound<'py, PyDict>, page_bytes:
 
 /// Adds what is known of a trace that was read.
 pub fn of_trace(py: Python<'_>, results: &Bound<'_, PyDict>, opened: &Opened) -> PyResult<()> {
-    results.set_item("format", opened.format)?;
-    let changes = PyDict::new(py);
-    for (name, count) in opened.changes().counts() {
-        changes.set_item(name, count)?;
+    of_source(py, results, opened.format, &opened.changes(), opened.cache())
+}
+
+/// Adds the same of requests that are no trace.
+pub fn of_source(
+    py: Python<'_>,
+    results: &Bound<'_, PyDict>,
+    format: Option<&str>,
+    changes: &Changes,
+    cache: CacheReport,
+) -> PyResult<()> {
+    results.set_item("format", format)?;
+    let counts = PyDict::new(py);
+    for (name, count) in changes.counts() {
+        counts.set_item(name, count)?;
     }
-    results.set_item("changes", changes)?;
-    results.set_item("cache", cache_report(py, opened.cache())?)
+    results.set_item("changes", counts)?;
+    results.set_item("cache", cache_report(py, cache)?)
 }
 
 /// What the cache of parsed traces did.

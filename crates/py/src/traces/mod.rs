@@ -11,7 +11,8 @@ mod read_ahead;
 mod spec;
 mod write;
 
-pub use info::{of_trace, trace_formats, trace_info};
+pub use cache::CacheReport;
+pub use info::{of_source, of_trace, trace_formats, trace_info};
 pub use mrc::trace_mrc;
 #[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
 pub use open::{Opened, open, open_source};

@@ -132,6 +132,7 @@ fn recipe(mut fields: Fields<'_>) -> PyResult<Recipe> {
     }
     set(&mut recipe.reads, fields.number("reads")?);
     set(&mut recipe.trims, fields.number("trims")?);
+    set(&mut recipe.begin_bytes, fields.whole("begin_bytes")?);
     set(&mut recipe.range_bytes, fields.whole("range_bytes")?);
     set(&mut recipe.align_bytes, fields.whole("align_bytes")?);
     set(&mut recipe.seed, fields.whole("seed")?);

@@ -10,7 +10,6 @@ use super::event_log::{Event, Listener};
 use super::host_queue::HostQueue;
 use super::load::arrivals::Arrivals;
 use super::load::requests::{DriveRequest, InFlight, Slab};
-use super::load::trace_input::IssueMode;
 use super::tally::Tally;
 use super::time_series::TimeSeries;
 use super::timers::NEVER;
@@ -73,17 +72,7 @@ impl<W: World> Core<W> {
     /// When the next request is issued; `NEVER` if that depends on a completion, or at the end.
     #[inline]
     pub fn next_arrival_ps(&self) -> u64 {
-        match (self.arrivals.peek(), self.options.issue_mode) {
-            (None, _) => NEVER,
-            (Some(_), IssueMode::ClosedLoop(most)) => {
-                if self.requests.len() < most as usize {
-                    self.now_ps
-                } else {
-                    NEVER
-                }
-            }
-            (Some(request), _) => request.at_ps,
-        }
+        self.arrivals.due_ps(self.options.issue_mode, self.requests.len(), self.now_ps)
     }
 
     #[inline]
@@ -127,7 +116,8 @@ impl<W: World> Core<W> {
         let sector = u64::from(request.first) * u64::from(self.page_sectors) + u64::from(request.skip);
         let id = self.requests.insert(InFlight { request, issued_ps: now_ps, dispatched_ps: now_ps, parts: 0 });
         self.listener.issued(id);
-        Some((id, self.host_queue.issue(id, sector)))
+        let is_urgent = self.arrivals.issued(now_ps);
+        Some((id, self.host_queue.issue(id, sector, is_urgent)))
     }
 
     /// A request leaves the host's queue.
@@ -145,6 +135,7 @@ impl<W: World> Core<W> {
         let response_ps = self.now_ps - in_flight.issued_ps;
         let device_ps = self.now_ps - in_flight.dispatched_ps;
         self.tally.complete(in_flight.request.kind, response_ps, device_ps, in_flight.request.sectors);
+        self.arrivals.completed(&in_flight.request, self.now_ps, response_ps, device_ps);
         self.listener.record(Event::Complete { request: id, at_ps: self.now_ps });
         self.tally.last_completion_ps = self.now_ps;
         let row = self.series.current_row();
@@ -274,7 +265,7 @@ pub(super) trait EventLoop<W: World>: Engine<W> + Sized {
             self.admit(id)?;
         }
         self.core_mut().arrivals.pop();
-        if self.core().is_exhausted() {
+        if self.core().arrivals.wants_refill() {
             self.refill()?;
         }
         Ok(())

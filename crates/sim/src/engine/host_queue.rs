@@ -23,6 +23,9 @@ enum Order {
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct HostQueue {
     order: Order,
+    /// Requests that leave before all others, in their order.
+    #[serde(skip)] // of flows alone, which are not saved
+    urgent: VecDeque<u32>,
     /// How many the drive may have.
     window: u32,
     in_drive: u32,
@@ -38,6 +41,7 @@ impl HostQueue {
                 Scheduler::Fcfs => Order::Fcfs(VecDeque::new()),
                 Scheduler::Clook => Order::Clook(BTreeMap::new()),
             },
+            urgent: VecDeque::new(),
             window: window.unwrap_or(u32::MAX),
             in_drive: 0,
             waiting: 0,
@@ -54,7 +58,7 @@ impl HostQueue {
 
     /// A request is issued; whether it may go to the drive at once.
     #[inline]
-    pub fn issue(&mut self, id: u32, sector: u64) -> bool {
+    pub fn issue(&mut self, id: u32, sector: u64, is_urgent: bool) -> bool {
         if !self.is_full() {
             // Whenever the drive has a place, the queue is empty.
             self.in_drive += 1;
@@ -64,6 +68,7 @@ impl HostQueue {
         self.sequence += 1;
         self.waiting += 1;
         match &mut self.order {
+            _ if is_urgent => self.urgent.push_back(id),
             Order::Fcfs(waiting) => waiting.push_back(id),
             Order::Clook(waiting) => {
                 waiting.insert((sector, self.sequence), id);
@@ -80,6 +85,9 @@ impl HostQueue {
             return None;
         }
         self.waiting -= 1;
+        if let Some(id) = self.urgent.pop_front() {
+            return Some(id);
+        }
         match &mut self.order {
             Order::Fcfs(waiting) => waiting.pop_front(),
             Order::Clook(waiting) => {

@@ -30,11 +30,12 @@ mod write_stream;
 
 pub use event_log::Event;
 pub use host_queue::Scheduler;
+pub use load::flows::Flow;
 pub(crate) use load::paging::Paging;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
 pub use online_drive::OnlineDrive;
-pub use run::{Settled, run, run_between, run_with, settle};
+pub use run::{Settled, run, run_between, run_flows, run_with, settle};
 pub use tally::{Responses, Tally};
 pub use time_series::{TimeSeries, TimeSlice};
 pub use workers::{OneThread, Workers};

@@ -18,6 +18,8 @@ use super::elements::serial::SerialElements;
 use super::event_log::NoListener;
 use super::event_loop::ReferenceEngine;
 use super::inline_buffer::InlineBuffer;
+use super::load::arrivals::Arrivals;
+use super::load::flows::{Flow, Flows};
 use super::load::lookahead::Lookahead;
 use super::load::reshaping_buffer::ReshapingBuffer;
 use super::load::trace_input::{IssueMode, TraceInput};
@@ -30,6 +32,7 @@ use super::write_stream::WriteStream;
 use super::{BufferMode, End, RunOptions, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Spec};
+use crate::error::require;
 use crate::state::Stored;
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
@@ -98,7 +101,17 @@ pub fn run_between(
     if let Some(buffer) = &settled.buffer {
         buffer.mode.check(drive.spec())?;
     }
-    let mut engine = engine(drive, source, settled, options);
+    let (lookahead, inline) = load_of(drive.spec(), source, settled.buffer, options);
+    let mut engine = engine(drive, lookahead, inline, settled.controller, options);
+    between(&mut *engine, from, to)
+}
+
+/// All of a run, from a state that was saved and into one.
+fn between<'a, A: Arrivals>(
+    engine: &mut (dyn LoadEngine<'a, A> + 'a),
+    from: Option<&mut dyn Read>,
+    to: Option<&mut dyn Write>,
+) -> Result<(Tally, TimeSeries), Error> {
     if let Some(input) = from {
         engine.load(input)?;
     }
@@ -118,43 +131,68 @@ pub fn run_between(
     Ok(engine.core_mut().finish(buffered_pages))
 }
 
+/// Runs several loads at once on a drive that has `settled`; the last result is what each flow had.
+pub fn run_flows(
+    drive: &mut Drive,
+    flows: Vec<Flow<'_>>,
+    settled: Settled,
+    options: &RunOptions,
+    from: Option<&mut dyn Read>,
+    to: Option<&mut dyn Write>,
+) -> Result<(Tally, TimeSeries, Vec<Tally>), Error> {
+    options.check()?;
+    Flow::check(&flows, options)?;
+    if let Some(buffer) = &settled.buffer {
+        buffer.mode.check(drive.spec())?;
+        // A buffer in front of the drive merges the pages of flows.
+        require(buffer.mode == BufferMode::Inline, "mode", "reshape", || "inline, or no buffer, with several flows")?;
+    }
+    let inline = settled.buffer.map(InlineBuffer::new);
+    let flows = Flows::new(flows, drive.spec(), options.unaligned);
+    let mut engine = engine(drive, flows, inline, settled.controller, options);
+    let (tally, series) = between(&mut *engine, from, to)?;
+    Ok((tally, series, engine.core_mut().arrivals.take_tallies()))
+}
+
 /// Loads a drive and its buffer, and lets all requests that were in flight complete. What that run counted is of no
 /// interest, nor how it was issued.
 pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Read) -> Result<Settled, Error> {
     let mut nothing: &[Request] = &[];
-    let mut engine = engine(drive, &mut nothing, Settled::from(buffer), &RunOptions::default());
+    let options = RunOptions::default();
+    let (lookahead, inline) = load_of(drive.spec(), &mut nothing, buffer, &options);
+    let mut engine = engine(drive, lookahead, inline, None, &options);
     engine.load(from)?;
     engine.core_mut().reset_counts();
     engine.advance_to(NEVER)?;
     Ok(engine.into_settled())
 }
 
-/// The engine that fits a drive.
-fn engine<'a>(
+/// The engine that fits a drive, which remains as another run left it.
+fn engine<'a, A: Arrivals + Stored + 'a>(
     drive: &'a mut Drive,
-    source: &'a mut dyn Source,
-    settled: Settled,
+    arrivals: A,
+    inline: Option<InlineBuffer>,
+    remains: Option<Remains>,
     options: &RunOptions,
-) -> Box<dyn TraceEngine<'a> + 'a> {
-    let (lookahead, inline) = load_of(drive.spec(), source, settled.buffer, options);
+) -> Box<dyn LoadEngine<'a, A> + 'a> {
     let (controller, overlap) = (drive.spec().controller.clone(), drive.spec().overlap);
     if let Some(controller) = controller {
-        let mut engine = ControllerEngine::<TraceWorld<'_>>::new(drive, &controller, lookahead, options);
-        if let Some(remains) = settled.controller {
+        let mut engine = ControllerEngine::<LoadWorld<'a, A>>::new(drive, &controller, arrivals, options);
+        if let Some(remains) = remains {
             engine.begin_with(remains);
         }
         return Box::new(engine);
     }
     if overlap == Overlap::Off {
-        return Box::new(ReferenceEngine::<TraceWorld<'_>, SerialElements>::new(drive, lookahead, inline, options));
+        return Box::new(ReferenceEngine::<LoadWorld<'a, A>, SerialElements>::new(drive, arrivals, inline, options));
     }
-    Box::new(ReferenceEngine::<TraceWorld<'_>, ParallelElements>::new(drive, lookahead, inline, options))
+    Box::new(ReferenceEngine::<LoadWorld<'a, A>, ParallelElements>::new(drive, arrivals, inline, options))
 }
 
-type TraceWorld<'a> = (&'a mut Drive, Lookahead<'a>, NoListener);
+type LoadWorld<'a, A> = (&'a mut Drive, A, NoListener);
 
-/// An engine over a trace, which can be saved when all requests are issued.
-trait TraceEngine<'a>: Engine<TraceWorld<'a>> {
+/// An engine over a load, which can be saved when all requests are issued.
+trait LoadEngine<'a, A: Arrivals>: Engine<LoadWorld<'a, A>> {
     /// All that a run consists of, in the order in which it is saved.
     fn parts(&mut self) -> Vec<&mut dyn Stored>;
 
@@ -172,8 +210,9 @@ trait TraceEngine<'a>: Engine<TraceWorld<'a>> {
     }
 }
 
-impl<'a, E> TraceEngine<'a> for ReferenceEngine<TraceWorld<'a>, E>
+impl<'a, A, E> LoadEngine<'a, A> for ReferenceEngine<LoadWorld<'a, A>, E>
 where
+    A: Arrivals + Stored,
     E: Elements + Serialize + DeserializeOwned,
 {
     fn parts(&mut self) -> Vec<&mut dyn Stored> {
@@ -198,7 +237,7 @@ where
     }
 }
 
-impl<'a> TraceEngine<'a> for ControllerEngine<TraceWorld<'a>> {
+impl<'a, A: Arrivals + Stored> LoadEngine<'a, A> for ControllerEngine<LoadWorld<'a, A>> {
     fn parts(&mut self) -> Vec<&mut dyn Stored> {
         self.parts()
     }

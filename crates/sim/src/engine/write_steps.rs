@@ -146,7 +146,7 @@ impl<'a> WriteSteps<'a> {
         let held = InFlight { request, issued_ps: now_ps, dispatched_ps: now_ps, parts: 0 };
         let id = if self.host_queue.is_full() { self.held.insert(held) } else { 0 };
         let sector = u64::from(request.first) * u64::from(self.drive.spec().page_sectors()) + u64::from(request.skip);
-        if self.host_queue.issue(id, sector) {
+        if self.host_queue.issue(id, sector, false) {
             self.dispatch(&request, now_ps, now_ps)?;
         }
         let gives_up = self.tally.issued - self.done > self.options.max_outstanding as u64;

@@ -8,7 +8,7 @@ use ioassay_sim::engine::{
 };
 use ioassay_sim::policy::POLICIES;
 use ioassay_sim::{
-    BufferSpec, ElementTotals, Error, Preconditioned, Preconditioning, Setup, Simulation, Start, simulate_from,
+    BufferSpec, ElementTotals, Error, Load, Preconditioned, Preconditioning, Setup, Simulation, Start, simulate_from,
 };
 use proptest::prelude::*;
 
@@ -157,13 +157,13 @@ fn rows(series: &TimeSeries) -> (u64, &[TimeSlice]) {
 
 /// A run from there on, whose state is not saved.
 fn continued(start: Start<'_>, mut load: impl Source, setup: &Setup) -> Result<Simulation, Error> {
-    simulate_from(start, &mut load, setup, None, &OneThread, &mut || true)
+    simulate_from(start, Load::Trace(&mut load), setup, None, &OneThread, &mut || true)
 }
 
 fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<u8>) {
     let (mut state, mut load) = (Vec::new(), Unsaid(load));
     let to = Some(&mut state as _);
-    let done = simulate_from(start, &mut load, setup, to, &OneThread, &mut || true);
+    let done = simulate_from(start, Load::Trace(&mut load), setup, to, &OneThread, &mut || true);
     (done.expect("a run"), state)
 }
 

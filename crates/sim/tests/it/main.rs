@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod engines_agree;
+mod flows;
 mod garbage_collection;
 mod issue_modes;
 mod loads;

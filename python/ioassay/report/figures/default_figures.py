@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
@@ -127,7 +128,7 @@ def _of_the_machine(records: Dataset, study: Study, x: str | None) -> list[Figur
 
 
 def _name(response: str, factor: str) -> str:
-    return f"{response}_by_{factor}".replace(".", "_")
+    return re.sub(r"[./]", "_", f"{response}_by_{factor}")  # a metric of one job has its name before a slash
 
 
 def _figure(kind: str, name: str, **keys: object) -> Figure:

@@ -93,7 +93,7 @@ def source(
     """
     described: dict[str, Any]
     if isinstance(trace, Mapping):
-        described = dict(trace) if trace.keys() & {"path", "make", "recording"} else {"make": dict(trace)}
+        described = dict(trace) if trace.keys() & {"path", "make", "recording", "flows"} else {"make": dict(trace)}
     else:
         named = shipped().get(str(trace))
         described = {"path": str(named if named and not Path(trace).exists() else Path(trace))}
@@ -103,6 +103,10 @@ def source(
         format = "regex"
     given = {"format": format, "read": dict(read) if read else None, "prepare": dict(prepare) if prepare else None}
     described |= {name: value for name, value in given.items() if value is not None}
+    if "flows" in described and (of_trace := described.keys() & given.keys()):
+        raise UsageError(
+            f"{' and '.join(sorted(of_trace))} is given with flows, which are no trace; expected one of both"
+        )
     if "path" in described:
         described.setdefault("cache", cache_description() if cache else None)
     return described

@@ -54,16 +54,6 @@ impl<'a> Lookahead<'a> {
         }
     }
 
-    /// The buffer in front of the drive with its pages.
-    pub fn into_buffer(self) -> Option<WriteBuffer> {
-        self.reshape.map(|reshape| WriteBuffer {
-            policy: reshape.policy,
-            mode: BufferMode::Reshape,
-            pad_reads: reshape.pad_reads,
-            destager: None,
-        })
-    }
-
     /// Appends further requests for the drive to `ready`; returns false at the end.
     pub fn append_ready(
         &mut self,
@@ -147,6 +137,15 @@ impl Arrivals for Lookahead<'_> {
 
     fn held_pages(&self) -> u64 {
         self.reshape.as_ref().map_or(0, ReshapingBuffer::held_pages)
+    }
+
+    fn into_buffer(self) -> Option<WriteBuffer> {
+        self.reshape.map(|reshape| WriteBuffer {
+            policy: reshape.policy,
+            mode: BufferMode::Reshape,
+            pad_reads: reshape.pad_reads,
+            destager: None,
+        })
     }
 }
 

@@ -46,7 +46,7 @@ impl Paging {
             Some(first) => (first, 1, self.page_sectors as u32, 0),
             None => self.range(request, number)?,
         };
-        Ok(DriveRequest { at_ps, first, pages, sectors, skip, kind: request.kind, bypass: false })
+        Ok(DriveRequest { at_ps, first, pages, sectors, skip, kind: request.kind, bypass: false, flow: 0 })
     }
 
     /// The page of a request for exactly one page, the most common case.

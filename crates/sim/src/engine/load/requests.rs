@@ -17,6 +17,9 @@ pub(crate) struct DriveRequest {
     pub kind: Kind,
     /// A write that bypasses the buffer: it completes when it is programmed.
     pub bypass: bool,
+    /// The number of its flow. Flows are not saved.
+    #[serde(skip)]
+    pub flow: u16,
 }
 
 impl DriveRequest {

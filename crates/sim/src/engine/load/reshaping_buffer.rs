@@ -99,6 +99,7 @@ impl ReshapingBuffer {
             skip: 0,
             kind: if eviction.action == Action::PadRead { Kind::Read } else { Kind::Write },
             bypass: false,
+            flow: 0,
         }
     }
 

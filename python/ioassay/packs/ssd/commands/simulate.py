@@ -58,6 +58,7 @@ def _options(group: str) -> dict[str, syntax.Row]:
 
 
 _DRIVE = "Drive whose options apply: a name (ioassay drive list) or a file; single options override its own."
+_FLOW = "One of several loads at once, in place of TRACE, such as read,depth=8,size=4KiB; repeatable."
 _THREADS = "Threads that share one simulation, for writes in an open loop without window. [default: 1]"
 _SAMPLE = "Estimate the hit ratios of write buffers from this share of the pages, and simulate nothing else."
 _OUTPUT = "Write summary.json and tables there, for several simulations in a folder each."
@@ -68,7 +69,10 @@ _TABLE = {
     },
     "The controller of a drive of today": _options(simulation_options.CONTROLLER),
     "The write buffer": _options(simulation_options.BUFFER),
-    "Feeding": _options(simulation_options.FEED),
+    "Feeding": {
+        "flow": row(list[str], None, "KEY=VALUE,…", _FLOW),
+        **_options(simulation_options.FEED),
+    },
     "Before the measurement": _options(simulation_options.PRECONDITION),
     "Reading the trace": {
         "format": row(str, None, "NAME", "Format of TRACE; detected by default.", trace_formats),
@@ -108,7 +112,8 @@ def simulate(trace: Trace = None, **given: Any) -> None:
 
     Several policies, with commas, and several values of options (--set) are simulated in one pass and compared.
 
-    Examples: ioassay simulate db.csv --drive samsung-980-pro; ioassay simulate db.csv --policy lru,epo --buffer 16MiB
+    Examples: ioassay simulate db.csv --drive samsung-980-pro; ioassay simulate db.csv --policy lru,epo --buffer 16MiB;
+    ioassay simulate --drive samsung-980-pro --flow read,depth=8 --flow write,rate=2000,size=64KiB,range=0-50%
     """
     json = given["json"]
     if given["list_policies"]:
@@ -218,6 +223,9 @@ def _compare(
     bound: dict[str, Any] = {}
     for run, summary in zip(runs.values(), found, strict=True):
         levels = tuple(run.levels.values())
+        if "flows" in described:  # which pages they write depends on the drive
+            summary["gain_share"] = None
+            continue
         if levels not in optima:
             optima[levels] = simulator.offline_optimum(described, **run.options)
         optimum = optima[levels]
@@ -248,10 +256,16 @@ def _compare(
 
 def _trace(given: Mapping[str, Any], of_drive: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     """The trace and its description, read and prepared as the options say; pages are those of the drive."""
+    if given["flow"]:
+        if named := next((name for name in ("trace", "resume", "save_state", "sample") if given[name]), ""):
+            raise UsageError(f"{named.replace('_', '-')} is given with --flow, expected one of both")
+        flows = simulator.flows(*given["flow"])
+        how = {"format": given["format"], "read": reading(given), "prepare": preparing({**given, "page": None})}
+        return Path(", ".join(flow["name"] for flow in flows["flows"])), traces.source(flows, **how)
     if given["trace"] is None and given["save_state"]:
         return Path("no trace"), traces.source(traces.recipe(requests=0))
     if given["trace"] is None:
-        raise UsageError("no trace is given (see: ioassay simulate --help)")
+        raise UsageError("no trace and no --flow is given (see: ioassay simulate --help)")
     page = given["page"] or of_drive.get("page", simulator.NAMES["page"].default)
     prepare = preparing({**given, "page": page})
     trace = given["trace"]
@@ -270,7 +284,8 @@ class _Run:
     def summary(self, done: Simulation | simulator.SampledHits, trace: Mapping[str, Any]) -> dict[str, Any]:
         levels = {"set": self.levels} if self.levels else {}
         warnings = [vars(warning) for warning in done.warnings]
-        return {**trace, "policy": self.policy, **done.summary, **levels, "warnings": warnings}
+        flows = {"flows": done.flows} if isinstance(done, simulator.Simulation) and done.flows else {}
+        return {**trace, "policy": self.policy, **done.summary, **flows, **levels, "warnings": warnings}
 
 
 def _runs(options: dict[str, Any], sets: Sequence[str]) -> dict[str, _Run]:
@@ -361,8 +376,9 @@ def _describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[s
     _row("drive", f"{_value(given, 'elements')} elements, {format_size(drive['capacity_bytes'])}, {state}")
     policy, buffer, mode = (_value(given, name) for name in ("policy", "buffer", "mode"))
     _row("buffer", "none" if policy == "none" else f"{policy}, {buffer}, {mode}")
-    queue = f"window {_value(given, 'window')}, driver {_value(given, 'driver')}"
-    _row("feed", f"{_value(given, 'feed')}, {queue}")
+    if not simulation.flows:
+        queue = f"window {_value(given, 'window')}, driver {_value(given, 'driver')}"
+        _row("feed", f"{_value(given, 'feed')}, {queue}")
     _row("response", _response(found))
     rate = found["throughput_mb_s"]
     rates = "" if rate is None else f"{format_rate(rate * 1e6)}, {format_count(found['iops'])} requests/s"
@@ -388,6 +404,29 @@ def _describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[s
     if found["mean_utilisation"] is not None:
         _row("busy", f"elements {found['mean_utilisation']:.1%} of the time")
     _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")
+    if simulation.flows:
+        _flows(simulation.flows)
+
+
+_OF_FLOW = {
+    "mean ms": "mean_response_ms",
+    "median ms": "p50_ms",
+    "99 % ms": "p99_ms",
+    "99.9 % ms": "p999_ms",
+    "IOPS": "iops",
+    "MB/s": "throughput_mb_s",
+}
+
+
+def _flows(flows: Mapping[str, Mapping[str, Any]]) -> None:
+    kinds = {name: [kind for kind in ("read", "write") if kind in found] for name, found in flows.items()}
+    shown = {name: found for name, found in flows.items() if not kinds[name]}
+    shown |= {f"{name}, {kind}s": flows[name][kind] for name in flows for kind in kinds[name]}
+    rows = [
+        [name, f"{found['requests']:,}", *(_number(found[key]) for key in _OF_FLOW.values())]
+        for name, found in shown.items()
+    ]
+    console.table(["flow", "requests", *_OF_FLOW], rows)
 
 
 def _number(value: float | None) -> str:

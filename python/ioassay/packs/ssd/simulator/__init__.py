@@ -17,7 +17,8 @@ from typing import Any, Unpack
 
 from ioassay import _core
 from ioassay.errors import UsageError
-from ioassay.packs.ssd.simulator import results
+from ioassay.packs.ssd.simulator import flow_description, results
+from ioassay.packs.ssd.simulator.flow_description import flows
 from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, Estimate, OfflineOptimum, SampledHits, Simulation, save
 from ioassay.simulation import traces
 from ioassay.simulation.drive_files import drive_options
@@ -48,6 +49,7 @@ __all__ = [
     "Simulation",
     "check",
     "drive_options",
+    "flows",
     "offline_optimum",
     "options_of",
     "policies",
@@ -88,9 +90,9 @@ def simulate(
 ) -> Simulation:
     """Run a trace over a simulated SSD.
 
-    `trace` is a file, or a recipe (`ioassay.traces.recipe`). `drive` is the name of a drive, the path of a file that
-    describes one (`drive_files`), or a mapping of options. The other keywords are those of `OPTIONS`, and override
-    the drive's: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
+    `trace` is a file, a recipe (`ioassay.traces.recipe`) or `flows`. `drive` is the name of a drive, the path of a
+    file that describes one (`drive_files`), or a mapping of options. The other keywords are those of `OPTIONS`, and
+    override the drive's: `elements=48, page="4KiB", buffer="8MiB", feed="closed:32", window=None, …`. `prepare` is what
     `traces.preparation` returns, `cache` as in `traces.source`. `threads` share the simulation where elements do not
     depend on each other, from 1 to 1024. Results do not depend on it. Other threads of Python run meanwhile.
     Raises UsageError for what cannot be set so, InputError for a trace that cannot be used.
@@ -102,6 +104,10 @@ def simulate(
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS:
         raise UsageError(f"threads is {threads!r}, expected 1 to {MOST_THREADS}")
     described = traces.source(trace, format=format, read=read, prepare=prepare, cache=cache)
+    if flow_description.are_flows(described):
+        if resume or save_state:
+            raise UsageError(f"{'resume' if resume else 'save_state'} goes with a trace, and flows are given")
+        options = {**flow_description.DEFAULTS, **options}
     chosen = {**drive_options(drive), **({} if state and policy == NONE else {"policy": policy}), **options}
     if state:
         chosen = options_of(state, chosen, resume=resume)
@@ -117,10 +123,17 @@ def simulate(
             unfinished = files.enter_context(traces.replaced(Path(save_state), force=True))
             label = json.dumps({"options": chosen, "trace": _identity(described)})
             wanted["save"] = {"path": str(unfinished), "label": label}
-        raw = _core.simulate(described, wanted, threads)
+        raw = _core.simulate(_source(described, wanted), wanted, threads)
         # An interruption from here on would lose what was saved, and what was measured.
         raw["interrupted"] |= partial and _finished_uninterrupted(files)
     return _outcome(raw, described, wanted)
+
+
+def _source(described: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What the core takes for it, which knows no shares of a drive."""
+    if not flow_description.are_flows(described):
+        return described
+    return flow_description.described(described, _core.drive_check(dict(wanted))["capacity_bytes"])
 
 
 def _outcome(raw: Mapping[str, Any], described: Mapping[str, Any], wanted: Mapping[str, Any]) -> Simulation:
@@ -161,6 +174,9 @@ def sweep(
     `simulate`; UsageError for standard input that would have to be read twice.
     """
     described = traces.source(trace, **how)
+    alike = flow_description.are_flows(described)
+    if alike:
+        runs = [{**flow_description.DEFAULTS, **options} for options in runs]
     if state:
         runs = [options_of(state, options, resume=False) for options in runs]
     groups = list(_groups_that_fit(runs))
@@ -173,8 +189,13 @@ def sweep(
     for group in groups:
         setups = [_limited(options, state) for options in group]
         with traces.core_errors(described):
-            alone = len(setups) == 1
-            raw = [_core.simulate(described, setups[0], 1)] if alone else _core.simulate_all(described, setups)
+            # Which requests a closed loop issues depends on the drive: flows are not shared as a trace is.
+            alone = len(setups) == 1 or alike
+            raw = (
+                [_core.simulate(_source(described, each), each, 1) for each in setups]
+                if alone
+                else _core.simulate_all(described, setups)
+            )
         done += (_outcome(each, described, wanted) for each, wanted in zip(raw, setups, strict=True))
     return done
 
