@@ -100,6 +100,7 @@ fn with_controller(spec: &mut Spec, bytes: &mut Bytes<'_>) {
         ("command_rate", some(200) * 1000.0),
         ("flash_channels", some(spec.elements)),
         ("flash_channel_mb_s", some(250)),
+        ("flash_command_us", some(2)),
         ("link_mb_s", some(250)),
         ("program_suspensions", suspensions[0]),
         ("erase_suspensions", suspensions[1]),

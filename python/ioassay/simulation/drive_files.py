@@ -85,11 +85,13 @@ class Measurement:
     """Of the host and of the drive's state in that campaign."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Statistic -> the largest mean error that the description claims, as a share. Without one, no fit uses it."""
+    has_fit: bool = True
+    """Whether any value of the drive, or of its own options, is fitted."""
 
     @property
     def fitted(self) -> tuple[Point, ...]:
         """The points that a fit may use: every second one, by size and depth. The others are held out."""
-        return self.points[::2] if self.limits else ()
+        return self.points[::2] if self.limits and self.has_fit else ()
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class _Reader:
         about = self._text("about", table.get("about"))
         entries = self._entries("drive", table.get("drive"))
         measurements = self._table("measurements", table.get("measurements", {}))
-        read_ones = tuple(self._measurement(name, each) for name, each in measurements.items())
+        read_ones = tuple(self._measurement(name, each, entries) for name, each in measurements.items())
         return DriveFile(self.path.stem, self.path, about, self.sources, entries, read_ones)
 
     def _entries(self, key: str, table: Any) -> dict[str, Entry]:
@@ -218,7 +220,7 @@ class _Reader:
             raise self._wrong(f"{key}.value", str(error)) from None
         return converted
 
-    def _measurement(self, name: str, table: Any) -> Measurement:
+    def _measurement(self, name: str, table: Any, of_drive: Mapping[str, Entry]) -> Measurement:
         key = f"measurements.{name}"
         self._known(key, self._table(key, table), _MEASUREMENT_KEYS)
         for part in ("about", "data", "source"):
@@ -231,13 +233,15 @@ class _Reader:
         points = tuple(self._points(key, table))
         if not points:
             raise self._wrong(f"{key}.data", f"has no row of this engine, pattern and sizes in {table['data']}")
+        options = self._entries(f"{key}.options", table.get("options", {}))
         return Measurement(
             name,
             table["about"],
             self._source(f"{key}.source", table["source"]),
             points,
-            self._entries(f"{key}.options", table.get("options", {})),
+            options,
             limits,
+            any(entry.basis == "fitted" for entry in (*of_drive.values(), *options.values())),
         )
 
     def _points(self, key: str, table: Mapping[str, Any]) -> Iterator[Point]:

@@ -43,6 +43,17 @@ def test_a_read_of_an_idle_drive_adds_up() -> None:
     assert simulate(read, **options).summary["mean_response_ms"] == pytest.approx((50 + transfers_us) / 1e3, rel=1e-9)
 
 
+def test_flash_commands_wait_until_no_transfer_is_ready() -> None:
+    # Two reads of each of two elements on a channel. Their commands take 1 us, the array 75 us, a transfer 10 us.
+    options = {**PLAIN, "elements": 2, "flash_channels": 1, "flash_channel_mb_s": 409.6, "read_us": 75}
+    options |= {"channel_us_per_sector": 0, "flash_command_us": 1}
+    read = traces.recipe(requests=4, arrivals="none", addresses="sequential", reads=1.0, range="16KiB")
+    done = simulate(read, feed="closed:4", **options)
+    first, second = 1 + 75 + 10, 1 + 75 + 20
+    # The commands of the second two cross when both transfers have ended.
+    assert done.summary["mean_response_ms"] == pytest.approx((first + second + 2 * second + first + second) / 4e3)
+
+
 @cases("simulator", "controllers", having="limits_nothing")
 def test_what_limits_nothing_changes_nothing(case: dict[str, Any]) -> None:
     names = ("mean_response_ms", "p99_ms", "max_ms", "iops", "mean_utilisation", "moved_pages")
@@ -92,6 +103,15 @@ def test_pages_of_one_request_share_the_read_of_their_translation_page() -> None
     options = {**PLAIN, "mapping_cache": "4KiB"}
     found = simulate(traces.recipe(requests=1, reads=1.0, sizes="64KiB", range="64KiB"), **options).summary
     assert (found["mapping_misses"], found["translation_reads"]) == (16, 1)
+
+
+def test_a_part_of_a_translation_page_crosses_the_channel_in_its_own_time() -> None:
+    read = traces.recipe(requests=1, reads=1.0, range="4KiB")
+    whole, part = (
+        simulate(read, **PLAIN, mapping_cache="4KiB", flash_channel_mb_s=4.096, translation_read=bytes_of).summary
+        for bytes_of in (0, 512)
+    )
+    assert whole["mean_response_ms"] - part["mean_response_ms"] == pytest.approx((4096 - 512) / 4096)
 
 
 def test_changed_entries_of_a_translation_page_are_written_together() -> None:

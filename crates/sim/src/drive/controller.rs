@@ -40,6 +40,10 @@ options! {
         flash_channels: LongCount = 0;
         /// Bandwidth of a flash channel, MB/s; 0: that of the pins.
         flash_channel_ps_per_sector("flash_channel_mb_s"): Bandwidth = 0.0;
+        /// Time of a command on its flash channel, microseconds.
+        ///
+        /// Commands wait until no transfer is ready. Without a time they do not use the channel.
+        flash_command_ps("flash_command_us"): Microseconds = 0.0;
         /// Bandwidth of the link to the host, MB/s; 0: that of the host channel.
         link_ps_per_sector("link_mb_s"): Bandwidth = 0.0;
         /// The link carries both directions at once.
@@ -66,6 +70,8 @@ options! {
         mapping_cache_bytes("mapping_cache"): Size = 0;
         /// Bytes of an entry of the mapping.
         mapping_entry_bytes: LongCount = ENTRY_BYTES;
+        /// Bytes of a translation page that cross the flash channel when entries are missing; 0: all.
+        translation_read_bytes("translation_read"): Size = 0;
         with
         /// The region that is written in SLC mode.
         slc: SlcOptions;

@@ -151,6 +151,11 @@ impl Controller {
         let least = u64::from(self.flash_page_pages(spec)) * u64::from(spec.page_bytes);
         require(cache == 0 || cache >= least, "mapping_cache", cache, || {
             format!("0, or at least a translation page, the {least} bytes of a flash page")
+        })?;
+        let bytes = self.translation_read_bytes;
+        require(bytes == 0 || cache > 0, "translation_read", bytes, || "0 without mapping_cache")?;
+        require(bytes % sector == 0 && bytes <= least, "translation_read", bytes, || {
+            format!("a multiple of {sector} bytes, at most the {least} bytes of a flash page")
         })
     }
 

@@ -55,6 +55,7 @@ prop_compose! {
         flash_page in prop_oneof![Just(1_u64), Just(2)], channels in 0_u64..2, small_read: bool, duplex: bool,
         command_us in 0_u64..9, interval_us in 0_u64..2, suspensions in 0_u64..3, hot_cold: bool,
         background in prop_oneof![Just(0_u64), Just(230_000)], superblock in 0_u64..2, mapping in 0_u64..4,
+        flash_command in 0_u64..2, translation_read in 0_u64..2,
     ) -> Controller {
         let page = 4096;
         Controller {
@@ -77,6 +78,8 @@ prop_compose! {
             superblock_elements: superblock,
             mapping_cache_bytes: mapping.saturating_sub(1) * 2 * page,
             mapping_entry_bytes: if mapping > 1 { 512 } else { 8 },
+            flash_command_ps: flash_command * 1_000_000,
+            translation_read_bytes: if mapping > 1 { translation_read * 512 } else { 0 },
             ..Controller::default()
         }
     }
@@ -296,7 +299,7 @@ fn a_state_of_something_else_is_refused() {
     let other_version = with(state.clone(), |state| state[0] += 1);
     let done = continued(Start::State(&mut other_version.as_slice()), &[][..], &lru);
     let message = done.expect_err("another version").to_string();
-    assert_eq!(message, "the state is of version 6, expected version 5");
+    assert_eq!(message, "the state is of version 7, expected version 6");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The elements and the flash channels that they share.
 //!
-//! An element does one operation at a time, in two phases: the array is busy, and data cross its channel. It is busy
-//! with an operation until the last phase is over. A channel serves the transfers that are ready, first come, first
-//! served; a program unit crosses in pieces of a flash page, so that reads go between them.
+//! An element does one operation at a time, in phases: its command crosses the channel, the array is busy, and data cross
+//! the channel. It is busy with an operation until the last phase is over. A channel serves the transfers that are ready,
+//! first come, first served; a program unit crosses in pieces of a flash page, so that reads go between them. Commands
+//! cross when no transfer is ready (A. Tavakkol et al., FAST 2018).
 
 use super::ControllerEngine;
 use super::events::Event;
@@ -59,10 +60,16 @@ impl Operation {
     fn transfers_first(&self) -> bool {
         matches!(self.work, Work::Program(_) | Work::CollectionProgram(_) | Work::TranslationWrite(_))
     }
+
+    /// The phase behind its command.
+    fn first_phase(&self) -> Phase {
+        if self.transfers_first() { Phase::Transfer } else { Phase::Array }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Phase {
+    Command,
     Array,
     Transfer,
 }
@@ -80,6 +87,8 @@ struct ElementQueue {
     queue: VecDeque<Operation>,
     /// Whether it has a program unit of the host.
     has_unit: bool,
+    /// Whether a command of it waits for the channel.
+    has_command: bool,
 }
 
 /// A program unit: its slots of the write cache, and their pages.
@@ -97,6 +106,8 @@ pub(super) struct Flash {
     free_at_ps: Vec<u64>,
     /// When each channel is free.
     channel_free_ps: Vec<u64>,
+    /// The elements of each channel that have a command for it, while it is not free.
+    commands: Vec<VecDeque<u32>>,
     channel_ps_per_sector: u64,
     read_ps: Vec<u64>,
     small_read_ps: Vec<u64>,
@@ -128,6 +139,7 @@ impl Flash {
             elements: (0..spec.elements).map(|_| ElementQueue::default()).collect(),
             free_at_ps: vec![0; spec.elements as usize],
             channel_free_ps: vec![0; channels],
+            commands: vec![VecDeque::new(); channels],
             channel_ps_per_sector: controller.flash_sector_ps(spec),
             small_read_ps: match controller.small_read_ps.as_slice() {
                 [] => read_ps.clone(),
@@ -150,11 +162,12 @@ impl Flash {
     }
 
     /// What is in progress, to be saved: the rest follows from the options.
-    pub fn parts(&mut self) -> [&mut dyn Stored; 7] {
+    pub fn parts(&mut self) -> [&mut dyn Stored; 8] {
         [
             &mut self.elements,
             &mut self.free_at_ps,
             &mut self.channel_free_ps,
+            &mut self.commands,
             &mut self.rotation,
             &mut self.elements_without_unit,
             &mut self.units,
@@ -249,13 +262,23 @@ impl Flash {
         number / self.elements.len() as u32
     }
 
-    pub fn translation_read(&self, work: Work, number: u32) -> Operation {
-        Operation {
-            work,
-            array_ps: self.read_ps(self.row_of_translation(number), self.piece_sectors),
-            sectors: self.piece_sectors,
-            suspensions: 0,
-        }
+    /// A read of missing entries of a translation page.
+    pub fn translation_read(&self, number: u32) -> Operation {
+        let sectors = match self.controller.translation_read_bytes as u32 {
+            0 => self.piece_sectors,
+            bytes => bytes / SECTOR_BYTES,
+        };
+        self.read_of_translation(Work::TranslationRead(number), number, sectors)
+    }
+
+    /// A read of a whole translation page, which is to be changed.
+    pub fn translation_update(&self, number: u32) -> Operation {
+        self.read_of_translation(Work::TranslationUpdate(number), number, self.piece_sectors)
+    }
+
+    fn read_of_translation(&self, work: Work, number: u32, sectors: u32) -> Operation {
+        let array_ps = self.read_ps(self.row_of_translation(number), sectors);
+        Operation { work, array_ps, sectors, suspensions: 0 }
     }
 
     pub fn translation_write(&self, number: u32) -> Operation {
@@ -288,14 +311,48 @@ impl Flash {
     }
 
     /// When the next piece of an operation's transfer ends; all of it, for a read.
-    fn reserve_channel(&mut self, element: u32, operation: &mut Operation, now_ps: u64) -> u64 {
+    fn transfer(&mut self, element: u32, operation: &mut Operation, now_ps: u64) -> u64 {
         let sectors =
             if operation.transfers_first() { operation.sectors.min(self.piece_sectors) } else { operation.sectors };
         operation.sectors -= sectors;
-        let channel = element as usize % self.channel_free_ps.len();
+        self.reserve_channel(element, u64::from(sectors) * self.channel_ps_per_sector, now_ps)
+    }
+
+    fn reserve_channel(&mut self, element: u32, took_ps: u64, now_ps: u64) -> u64 {
+        let channel = self.channel_of(element);
         let free_ps = &mut self.channel_free_ps[channel];
-        *free_ps = after(now_ps.max(*free_ps), u64::from(sectors) * self.channel_ps_per_sector);
+        *free_ps = after(now_ps.max(*free_ps), took_ps);
         *free_ps
+    }
+
+    fn channel_of(&self, element: u32) -> usize {
+        element as usize % self.channel_free_ps.len()
+    }
+
+    /// Whether a command of an element may cross its channel now; it waits otherwise.
+    fn takes_command(&mut self, element: u32, now_ps: u64) -> bool {
+        let channel = self.channel_of(element);
+        if self.controller.flash_command_ps == 0
+            || (self.channel_free_ps[channel] <= now_ps && self.commands[channel].is_empty())
+        {
+            return true;
+        }
+        let queue = &mut self.elements[element as usize];
+        if !std::mem::replace(&mut queue.has_command, true) {
+            self.commands[channel].push_back(element);
+        }
+        false
+    }
+
+    /// The next element whose command crosses the channel of `element`, if that is free.
+    fn next_command(&mut self, element: u32, now_ps: u64) -> Option<u32> {
+        let channel = self.channel_of(element);
+        if self.channel_free_ps[channel] > now_ps {
+            return None;
+        }
+        let next = self.commands[channel].pop_front()?;
+        self.elements[next as usize].has_command = false;
+        Some(next)
     }
 }
 
@@ -340,23 +397,39 @@ impl<W: World> ControllerEngine<W> {
         }
     }
 
+    /// An element that does nothing continues what was suspended, or begins what waits, reads first.
     fn begin_next(&mut self, element: u32) {
         let queue = &mut self.flash.elements[element as usize];
-        let read = queue.reads.pop_front();
-        if let (None, Some(operation)) = (read, queue.suspended.take_if(|_| read.is_none())) {
-            return self.begin_phase(element, operation, Phase::Array, self.core.now_ps);
+        if queue.reads.is_empty() {
+            if let Some(operation) = queue.suspended.take() {
+                return self.begin_phase(element, operation, Phase::Array, self.core.now_ps);
+            }
+            if queue.queue.is_empty() {
+                return;
+            }
         }
-        let Some(operation) = read.or_else(|| queue.queue.pop_front()) else {
-            return;
-        };
-        let phase = if operation.transfers_first() { Phase::Transfer } else { Phase::Array };
-        self.begin_phase(element, operation, phase, self.core.now_ps);
+        if self.flash.takes_command(element, self.core.now_ps) {
+            self.begin_waiting(element);
+        }
+    }
+
+    fn begin_waiting(&mut self, element: u32) {
+        let queue = &mut self.flash.elements[element as usize];
+        if let Some(operation) = queue.reads.pop_front().or_else(|| queue.queue.pop_front()) {
+            let has_command = self.flash.controller.flash_command_ps > 0;
+            let phase = if has_command { Phase::Command } else { operation.first_phase() };
+            self.begin_phase(element, operation, phase, self.core.now_ps);
+        }
     }
 
     fn begin_phase(&mut self, element: u32, mut operation: Operation, phase: Phase, since_ps: u64) {
         let end_ps = match phase {
+            Phase::Command => {
+                let command_ps = self.flash.controller.flash_command_ps;
+                self.flash.reserve_channel(element, command_ps, self.core.now_ps)
+            }
             Phase::Array => after(self.core.now_ps, operation.array_ps),
-            Phase::Transfer => self.flash.reserve_channel(element, &mut operation, self.core.now_ps),
+            Phase::Transfer => self.flash.transfer(element, &mut operation, self.core.now_ps),
         };
         self.flash.free_at_ps[element as usize] = end_ps;
         let queue = &mut self.flash.elements[element as usize];
@@ -376,15 +449,24 @@ impl<W: World> ControllerEngine<W> {
             return Ok(());
         };
         let next = match phase {
+            Phase::Command => Some(operation.first_phase()),
             Phase::Transfer if operation.sectors > 0 => Some(Phase::Transfer),
             Phase::Transfer if operation.transfers_first() => Some(Phase::Array),
             Phase::Array if !operation.transfers_first() && operation.sectors > 0 => Some(Phase::Transfer),
             _ => None,
         };
-        if let Some(phase) = next {
-            self.begin_phase(element, operation, phase, since_ps);
-            return Ok(());
+        match next {
+            Some(phase) => self.begin_phase(element, operation, phase, since_ps),
+            None => self.end_operation(element, &operation, since_ps)?,
         }
+        if let Some(next) = self.flash.next_command(element, self.core.now_ps) {
+            self.begin_waiting(next);
+        }
+        Ok(())
+    }
+
+    fn end_operation(&mut self, element: u32, operation: &Operation, since_ps: u64) -> Result<(), Error> {
+        let queue = &mut self.flash.elements[element as usize];
         self.core.series.current_row().busy_ps[element as usize] += self.core.now_ps - since_ps;
         if matches!(operation.work, Work::Program(_)) {
             queue.has_unit = false;

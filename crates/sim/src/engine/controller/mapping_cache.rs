@@ -8,7 +8,6 @@
 //! layer employing demand-based selective caching of page-level address mappings", ASPLOS 2009.)
 
 use super::ControllerEngine;
-use super::flash::Work;
 use crate::Error;
 use crate::drive::{Controller, Spec};
 use crate::engine::core::World;
@@ -182,7 +181,7 @@ impl<W: World> ControllerEngine<W> {
         self.core.requests.get(id).parts = waits;
         for number in fetches {
             self.core.tally.translation_reads += 1;
-            let operation = self.flash.translation_read(Work::TranslationRead(number), number);
+            let operation = self.flash.translation_read(number);
             self.enqueue_first(self.flash.element_of_translation(number), operation);
         }
     }
@@ -217,7 +216,7 @@ impl<W: World> ControllerEngine<W> {
             return;
         };
         self.core.tally.translation_reads += 1;
-        let operation = self.flash.translation_read(Work::TranslationUpdate(number), number);
+        let operation = self.flash.translation_update(number);
         self.enqueue(self.flash.element_of_translation(number), operation);
     }
 
