@@ -235,7 +235,7 @@ FACTORS: tuple[Factor, ...] = (
     ),
     *_kinds(
         Kind.SWITCH,
-        "copy_back read_priority link_duplex hot_cold slc_dynamic padding pad_reads compensation block_requests "
+        "copy_back read_priority link_duplex throttle hot_cold slc_dynamic padding pad_reads compensation block_requests "
         "calibrate",
     ),
     *_kinds(Kind.SWITCH, "auto close disable_wal use_direct_reads use_direct_io_for_flush_and_compaction"),

@@ -1,5 +1,6 @@
 //! One simulation from beginning to end: a drive is made or loaded, preconditioned, run over a trace, and judged.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use ioassay_block::Source;
@@ -165,6 +166,8 @@ pub struct Simulation {
     pub counters: Counters,
     /// The same for each element.
     pub elements: Vec<ElementTotals>,
+    /// Number of erasures in the run -> blocks that were erased as often.
+    pub block_erases: BTreeMap<u32, u64>,
     pub preconditioned: Option<Preconditioned>,
     /// Share of the SLC region that can be written at the end; `None` without one.
     pub slc_free_share: Option<f64>,
@@ -226,14 +229,14 @@ pub fn simulate_from(
     let (preconditioned, before) = match start {
         Start::New => {
             let done = setup.preconditioning.as_ref().map(|how| precondition(&mut drive, how, proceed)).transpose()?;
-            (done, counters(&drive))
+            (done, wear(&drive))
         }
         Start::State(input) => {
             let saved = take::<StateHead>(input)?.check(setup, false)?;
             let new_buffer = settled.buffer.take_if(|_| saved.buffer == NO_BUFFER);
             settled = engine::settle(&mut drive, settled.buffer, input)?;
             settled.buffer = new_buffer.or(settled.buffer);
-            (saved.preconditioned, counters(&drive))
+            (saved.preconditioned, wear(&drive))
         }
         Start::Resumed(input) => {
             let saved = take::<StateHead>(input)?.check(setup, true)?;
@@ -260,6 +263,7 @@ pub fn simulate_from(
     Ok(Simulation {
         counters: elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters)),
         elements,
+        block_erases: block_erases(&drive, &before),
         tally,
         flows,
         series,
@@ -269,8 +273,25 @@ pub fn simulate_from(
     })
 }
 
-fn counters(drive: &Drive) -> Vec<Counters> {
-    drive.elements().iter().map(Element::counters).collect()
+/// The counters of an element and the erasures of its blocks.
+type Wear = (Counters, Vec<u32>);
+
+fn wear(drive: &Drive) -> Vec<Wear> {
+    drive.elements().iter().map(|element| (element.counters(), element.erases().to_vec())).collect()
+}
+
+fn block_erases(drive: &Drive, before: &[Wear]) -> BTreeMap<u32, u64> {
+    let mut blocks: Vec<u64> = Vec::new();
+    for (element, (_, before)) in drive.elements().iter().zip(before) {
+        for (erases, before) in element.erases().iter().zip(before) {
+            let erases = (erases - before) as usize;
+            if erases >= blocks.len() {
+                blocks.resize(erases + 1, 0);
+            }
+            blocks[erases] += 1;
+        }
+    }
+    (0..).zip(blocks).filter(|&(_, blocks)| blocks > 0).collect()
 }
 
 /// A [`Setup`]'s buffer that is none, in a saved state.
@@ -284,12 +305,12 @@ struct StateHead {
     buffer: String,
     run: String,
     preconditioned: Option<Preconditioned>,
-    /// The counters at the beginning of the measurement.
-    before: Vec<Counters>,
+    /// The drive's wear at the beginning of the measurement.
+    before: Vec<Wear>,
 }
 
 impl StateHead {
-    fn of(setup: &Setup, preconditioned: Option<Preconditioned>, before: Vec<Counters>) -> Self {
+    fn of(setup: &Setup, preconditioned: Option<Preconditioned>, before: Vec<Wear>) -> Self {
         Self {
             version: VERSION,
             drive: format!("{:?}", setup.drive),
@@ -322,8 +343,8 @@ impl StateHead {
     }
 }
 
-fn totals(drive: &Drive, before: &[Counters], busy_ps: &[u64]) -> Vec<ElementTotals> {
-    let of = |(element, (&before, &busy_ps)): (&Element, (&Counters, &u64))| {
+fn totals(drive: &Drive, before: &[Wear], busy_ps: &[u64]) -> Vec<ElementTotals> {
+    let of = |(element, (&(before, _), &busy_ps)): (&Element, (&Wear, &u64))| {
         let erases = element.erases().iter().copied();
         ElementTotals {
             counters: element.counters().since(before),

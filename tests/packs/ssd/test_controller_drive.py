@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from scipy.special import lambertw
 
+from ioassay.errors import UsageError
 from ioassay.packs.ssd.simulator import check, simulate, sweep
 from ioassay.simulation import traces
 
@@ -139,6 +140,24 @@ def test_steady_state_has_the_amplification_of_its_spare_space_and_no_more_work_
         simulate(traces.recipe(requests=40_000, range=size), feed="closed:8", **options).raw["drive"]
         == done.raw["drive"]
     )
+
+
+def test_throttled_writes_wait_for_no_whole_superblock_while_flash_programs_as_much() -> None:
+    options: dict[str, Any] = {**CACHED, "pages_per_block": 128, "blocks": 128, "min_free": 0.02, "precondition": 1.0}
+    writes = traces.recipe(requests=40_000, range=check(options)["capacity_bytes"])
+    for hot_cold in (False, True):
+        waits_ms, programmed_pages_per_s = [], []
+        for throttle in (False, True):
+            how = {"background_free": 0.06, "throttle": throttle, "hot_cold": hot_cold}
+            done = simulate(writes, feed="closed:8", **options, **how).summary
+            waits_ms.append(done["max_ms"])
+            programmed_pages_per_s.append(done["iops"] * done["write_amplification"])
+        assert waits_ms[1] < waits_ms[0] / 2
+        assert programmed_pages_per_s[1] > 0.9 * programmed_pages_per_s[0]
+    with pytest.raises(
+        UsageError, match="background_free is 0, expected at least 5 of the 128 blocks .* with throttle"
+    ):
+        check({**options, "throttle": True})
 
 
 # The SLC region

@@ -17,6 +17,7 @@ pub fn dictionary(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, 
     outcome.set_item("steadiness", pythonized(py, &simulation.steadiness)?)?;
     outcome.set_item("preconditioned", pythonized(py, &simulation.preconditioned)?)?;
     outcome.set_item("elements", columns(py, &simulation.elements)?)?;
+    outcome.set_item("block_erases", pythonized(py, &simulation.block_erases)?)?;
     let series = columns(py, &simulation.series.rows)?;
     series.set_item("width_ps", simulation.series.width_ps)?;
     outcome.set_item("series", series)?;

@@ -56,6 +56,8 @@ options! {
         suspend_ps("suspend_us"): Microseconds = 0.0;
         /// Share of free superblocks at which garbage collection begins; 0: `min_free`.
         background_free_ppm("background_free"): Millionths = 0.0;
+        /// Slow down the host's writes in proportion while garbage collection is in the background.
+        throttle: Flag = false;
         /// Write moved pages to superblocks of their own.
         hot_cold: Flag = false;
         /// Elements that a superblock spans; 0: all.

@@ -118,9 +118,14 @@ impl Controller {
             format!("at least {least} of the {blocks} blocks of a plane with the options of the controller")
         })?;
         let fits = reserved >= self.background_blocks(spec) + open + 2 + apart;
-        require(fits, "background_free", self.background_free_ppm as f64 / 1e6, || {
+        let share = self.background_free_ppm as f64 / 1e6;
+        require(fits, "background_free", share, || {
             let limit = reserved - open - 2 - apart + 1;
             format!("less than {limit} of the {blocks} blocks of a plane, or a larger reserve")
+        })?;
+        let least = self.low_blocks(spec) + open + 2;
+        require(!self.throttle || self.background_blocks(spec) >= least, "background_free", share, || {
+            format!("at least {least} of the {blocks} blocks of a plane with throttle")
         })
     }
 

@@ -47,6 +47,11 @@ impl Translation {
         (region.folding == Folding::Idle || used == 0).then_some(HOST)
     }
 
+    /// Whether the host's next unit goes to the region.
+    pub fn writes_to_slc(&self, group: u32) -> bool {
+        self.host_stream(group) == Some(SLC)
+    }
+
     /// Whether folding goes on in a group: the host is idle, or the region is full and no superblock
     /// of it will be free.
     pub fn folds(&self, group: u32, gained: Gained, idle: bool) -> bool {

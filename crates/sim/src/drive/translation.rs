@@ -137,6 +137,8 @@ pub(crate) struct Translation {
     low: usize,
     /// Free superblocks at which garbage collection begins; at least `low`.
     pub(super) background: usize,
+    /// Whether the host's units are slowed down while a group collects in the background.
+    pub throttle: bool,
     /// The stream of moved pages.
     pub(super) moved_stream: usize,
     /// Valid pages up to which a group takes units of the host, so that each can be collected.
@@ -195,6 +197,7 @@ impl Translation {
             superblock_pages,
             low: controller.low_blocks(spec) as usize,
             background: controller.background_blocks(spec) as usize,
+            throttle: controller.throttle,
             moved_stream: usize::from(controller.hot_cold),
             most_valid: u64::from(usable) * u64::from(superblock_pages) + spare * u64::from(superblock_pages) / 2,
             planes: spec.planes,
@@ -356,6 +359,19 @@ impl Translation {
     /// Whether a group takes no unit of the host.
     pub fn is_low(&self, group: u32) -> bool {
         self.groups[group as usize].free.len() <= self.low
+    }
+
+    /// The share of program operations of a group that may be the host's while it collects, millionths: all of them
+    /// where collection begins, none where the space beyond `low` is no more than the superblocks that are being
+    /// written and one that is being collected. `gained` superblocks will be free, and of a victim so many pages.
+    pub fn host_share_ppm(&self, group: u32, gained: u32, collected: u32) -> i64 {
+        let group = &self.groups[group as usize];
+        let open: u32 = group.open[HOST..=self.moved_stream].iter().flatten().map(|open| open.units_left).sum();
+        let pages = i64::from(self.superblock_pages);
+        let space = i64::from(group.free.len() as u32 + gained) * pages + i64::from(open * self.unit_pages + collected);
+        let least = i64::from((self.low + 2 + self.moved_stream) as u32) * pages;
+        let all = i64::from(self.background as u32 + 1) * pages;
+        ((space - least) * 1_000_000 / (all - least)).clamp(0, 1_000_000)
     }
 
     /// Whether a group needs garbage collection, when so many more superblocks are free, and, if there

@@ -92,6 +92,9 @@ prop_compose! {
         region in 0_u64..3, dynamic: bool, folding in 0_usize..3, idle_us in 0_u64..100, fill in 0_u64..4,
     ) -> Spec {
         controller.unmapped_ppm = (fill * 400_000).min(1_000_000);
+        if region == 0 && !controller.hot_cold && controller.background_free_ppm > 0 {
+            (controller.throttle, controller.background_free_ppm) = (true, 350_000);
+        }
         if region > 0 {
             let unit_bytes = controller.flash_page_bytes;
             let rows = u64::from(planes * 4 * units) / 2 / (unit_bytes / 4096);

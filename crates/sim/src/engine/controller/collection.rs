@@ -8,6 +8,10 @@
 //! of the group at a time: a job's pages are read, then programmed as a unit of the group's next
 //! element. What is left of a victim goes with the first pages of the next, or, at the end, in a unit
 //! that is not full. A superblock is erased, on all its elements, when its pages are programmed.
+//!
+//! With `throttle`, units of the host are paid for by units of moved pages while a group collects: each moved unit
+//! allows as many of the host as the group's space says, so that both end together and the host never waits for a
+//! whole superblock.
 
 use super::ControllerEngine;
 use super::flash::Work;
@@ -28,6 +32,8 @@ struct Collection {
     /// Superblocks whose last valid pages are among `rest`.
     emptied: Vec<u32>,
     jobs: u32,
+    /// Units that the host may write while it is throttled, millionths; a unit may exceed it.
+    credit_ppm: i64,
     /// Superblocks that are being erased, each with the number of elements that have not done their part.
     erasing: Vec<(u32, u32)>,
 }
@@ -59,7 +65,10 @@ pub(super) struct Collections {
     free_jobs: Vec<u32>,
     /// Elements of a group: jobs of a group at a time.
     span: u32,
+    throttle: bool,
 }
+
+const UNIT_PPM: i64 = 1_000_000;
 
 impl Collections {
     pub fn new(drive: &Drive) -> Self {
@@ -69,7 +78,29 @@ impl Collections {
             jobs: Vec::new(),
             free_jobs: Vec::new(),
             span: layer.span,
+            throttle: layer.throttle,
         }
+    }
+
+    /// The most credit of the host: bursts of a unit for each element.
+    fn most_credit_ppm(&self) -> i64 {
+        i64::from(self.span) * UNIT_PPM
+    }
+
+    /// Whether the host's units wait for moved pages. While nothing is moved there is nothing to wait for.
+    pub fn throttles(&self, drive: &Drive, element: u32) -> bool {
+        if !self.throttle {
+            return false;
+        }
+        let group = drive.layer().group_of(element);
+        let collection = &self.groups[group as usize];
+        let waits = collection.jobs > 0 && !collection.folds && collection.credit_ppm <= 0;
+        waits && !drive.layer().writes_to_slc(group)
+    }
+
+    /// The host has placed a unit.
+    pub fn spend(&mut self, group: u32) {
+        self.groups[group as usize].credit_ppm -= UNIT_PPM;
     }
 
     fn new_job(&mut self, job: Job) -> u32 {
@@ -90,7 +121,9 @@ impl<W: World> ControllerEngine<W> {
                 && (self.core.drive.layer().needs_collection(group, 0, false)
                     || self.core.drive.layer().needs_folding(group, Gained::default(), self.idle.is_idle))
             {
-                self.collections.groups[group as usize].active = true;
+                let credit_ppm = self.collections.most_credit_ppm();
+                let collection = &mut self.collections.groups[group as usize];
+                (collection.active, collection.credit_ppm) = (true, credit_ppm);
                 self.collect(group)?;
             }
         }
@@ -100,11 +133,18 @@ impl<W: World> ControllerEngine<W> {
     /// A group goes on collecting, as far as it can without waiting.
     fn collect(&mut self, group: u32) -> Result<(), Error> {
         loop {
-            // In the background one job at a time, so that the host has most of the elements.
+            // In the background one job at a time, so that the host has most of the elements; throttled, as many as
+            // keep up with the host.
             let hurries = self.core.drive.layer().is_low(group)
                 || self.idle.is_idle
                 || self.core.drive.layer().host_stream(group).is_none();
-            let most_jobs = if hurries { self.collections.span } else { 1 };
+            let most_jobs = match self.host_share_ppm(group) {
+                _ if hurries => self.collections.span,
+                Some(share_ppm) => {
+                    1 + (2 * i64::from(self.collections.span) * (UNIT_PPM - share_ppm) / UNIT_PPM) as u32
+                }
+                None => 1,
+            };
             while self.collections.groups[group as usize].jobs < most_jobs && self.collection_goes_on(group) {
                 let Some(job) = self.next_job(group) else {
                     break;
@@ -136,6 +176,25 @@ impl<W: World> ControllerEngine<W> {
                 return self.finish_collection(group);
             }
         }
+    }
+
+    /// The share of a group's program operations that is the host's, where it is throttled, millionths.
+    fn host_share_ppm(&self, group: u32) -> Option<i64> {
+        let victim = self.collections.groups[group as usize].victim;
+        let looked_at = victim.map_or(0, |(_, offset)| offset);
+        let layer = self.core.drive.layer();
+        self.collections.throttle.then(|| layer.host_share_ppm(group, self.gained(group).free, looked_at))
+    }
+
+    /// A unit of moved pages lets the host write units, as many as its share says.
+    fn grant(&mut self, group: u32) {
+        let Some(share_ppm) = self.host_share_ppm(group) else {
+            return;
+        };
+        let most_ppm = self.collections.most_credit_ppm();
+        let granted_ppm = UNIT_PPM * share_ppm / (UNIT_PPM - share_ppm).max(1);
+        let credit_ppm = &mut self.collections.groups[group as usize].credit_ppm;
+        *credit_ppm = most_ppm.min(*credit_ppm + granted_ppm);
     }
 
     /// What a group gains when its emptied superblocks are erased.
@@ -259,7 +318,9 @@ impl<W: World> ControllerEngine<W> {
         for superblock in job.emptied {
             self.erase(job.group, superblock);
         }
-        self.collect(job.group)
+        self.grant(job.group);
+        self.collect(job.group)?;
+        if self.collections.throttle { self.place_units() } else { Ok(()) }
     }
 
     /// A superblock is erased on each of its elements.

@@ -6,6 +6,7 @@
 //! cross when no transfer is ready (A. Tavakkol et al., FAST 2018).
 
 use super::ControllerEngine;
+use super::collection::Collections;
 use super::events::Event;
 use crate::Error;
 use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES, Spec, UnitPlace};
@@ -183,14 +184,19 @@ impl Flash {
 
     /// The first element in rotation that has no unit of the host and takes one of at most `most_pages`
     /// pages, with the pages of that unit; the rotation goes on behind it.
-    pub fn next_for_unit(&mut self, drive: &Drive, most_pages: usize) -> Option<(u32, usize)> {
+    pub fn next_for_unit(
+        &mut self,
+        drive: &Drive,
+        collections: &Collections,
+        most_pages: usize,
+    ) -> Option<(u32, usize)> {
         if self.elements_without_unit == 0 {
             return None;
         }
         let count = self.elements.len() as u32;
         let next = (self.rotation..count)
             .chain(0..self.rotation)
-            .filter(|&element| !self.elements[element as usize].has_unit)
+            .filter(|&element| !self.elements[element as usize].has_unit && !collections.throttles(drive, element))
             .find_map(|element| {
                 let pages = drive.layer().host_unit(element)? as usize;
                 (pages <= most_pages).then_some((element, pages))

@@ -247,10 +247,11 @@ impl<W: World> ControllerEngine<W> {
     fn place_units(&mut self) -> Result<(), Error> {
         while self.cache.has_unit(self.least_unit_pages) {
             let most_pages = if self.cache.has_unit(self.unit_pages) { self.unit_pages } else { self.least_unit_pages };
-            let next = self.flash.next_for_unit(&self.core.drive, most_pages);
+            let next = self.flash.next_for_unit(&self.core.drive, &self.collections, most_pages);
             let Some((element, unit_pages)) = next else {
                 return self.start_collections();
             };
+            self.collections.spend(self.core.drive.layer().group_of(element));
             let unit = self.flash.new_unit(element);
             let (slots, pages) = self.flash.unit(unit);
             self.cache.take_unit(unit_pages, slots, pages);

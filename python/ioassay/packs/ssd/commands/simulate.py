@@ -90,6 +90,15 @@ _TABLE = {
         "threads": row(int, 1, "N", _THREADS, min=1, max=1024),
         "sample": row(float, None, "RATE", _SAMPLE),
     },
+    "Lifetime": {
+        "lifetime": row(
+            bool, False, "--lifetime", "How long the drive lasts under the trace; --endurance is its rating."
+        ),
+        "daily_writes": row(str, None, "SIZE", "Bytes that the host writes a day. [default: by the trace's times]"),
+        "warranty": row(
+            float, None, "YEARS", f"Years of drive writes per day. [default: {simulator.WARRANTY_YEARS:g}]"
+        ),
+    },
     "States": {
         "state": row(Path, None, "FILE", "Begin with the drive whose state was saved there."),
         "resume": row(bool, False, "--resume", "With --state: continue the saved run behind its last request."),
@@ -129,6 +138,7 @@ def simulate(trace: Trace = None, **given: Any) -> None:
     given["trace"] = trace
     trace, described = _trace(given, of_drive)
     options = {**of_drive, **{name: given[name] for name in simulator.NAMES if given[name] is not None}}
+    endurance = _endurance(given, options)
     if given["state"]:
         options = simulator.options_of(given["state"], options, resume=given["resume"])
     runs = _runs(options, given["set"] or ())
@@ -162,9 +172,14 @@ def simulate(trace: Trace = None, **given: Any) -> None:
             raise UsageError(f"{trace}: {done.nothing}; nothing was simulated")
         summary = run.summary(done, {"trace": str(trace), "format": done.raw["format"]})
         found.append(summary)
+        lasts = _lifetime(done, name if len(runs) > 1 else "", endurance, given) if given["lifetime"] else None
+        if lasts:
+            summary["lifetime"] = lasts.summary
         if name in folders:
             simulator.save(done, folders[name], {**summary, "options": run.options}, csv=given["csv"], force=True)
-        if len(runs) == 1 and not json:
+        if len(runs) == 1 and not json and lasts:
+            _describe_lifetime(lasts, str(trace))
+        elif len(runs) == 1 and not json:
             _describe(done, drives[name], run.options, str(trace))
     cache_note(simulations[0].raw)
     _warn(dict(zip(runs, found, strict=True)))
@@ -176,6 +191,33 @@ def simulate(trace: Trace = None, **given: Any) -> None:
         issued = f"{simulations[0].summary['issued']:,}"
         console.note(f"ioassay: interrupted after {issued} requests; the results are of the requests until then")
         raise console.Exit(Interrupted.exit_code)
+
+
+def _endurance(given: Mapping[str, Any], options: dict[str, Any]) -> int | None:
+    """The erasures of a block that a lifetime is about. The blocks that are simulated last for any number of them, so
+    that the drive stays the same; those of a state are as they were saved."""
+    if not given["lifetime"]:
+        for name in ("daily_writes", "warranty"):
+            if given[name] is not None:
+                raise UsageError(f"--{name.replace('_', '-')} goes with --lifetime")
+        return None
+    option = simulation_options.known("endurance")
+    endurance = int(simulation_options.read(option, options.get("endurance", option.default)))
+    years = simulator.WARRANTY_YEARS if given["warranty"] is None else given["warranty"]
+    simulator.check_terms(endurance, given["daily_writes"], years)
+    if given["state"]:
+        options.pop("endurance", None)
+    else:
+        options["endurance"] = 0
+    return endurance
+
+
+def _lifetime(done: Simulation, run: str, endurance: int | None, given: Mapping[str, Any]) -> simulator.Lifetime:
+    daily, years = given["daily_writes"], given["warranty"] or simulator.WARRANTY_YEARS
+    try:
+        return simulator.lifetime(done, endurance=endurance, daily_writes=daily, warranty_years=years)
+    except UsageError as error:
+        raise UsageError(f"{run}: {error}" if run else str(error)) from None
 
 
 def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[str, _Run], *, json: bool) -> None:
@@ -239,12 +281,15 @@ def _compare(
     names = list(dict.fromkeys(name for each in found for name in each.get("set", ())))
     columns = ["policy", *names, "mean ms", "median ms", "99 % ms", "99.9 % ms", "MB/s"]
     columns += ["hits", "of optimum", "write amp.", "erases", "moved"]
+    lifetimes = ["years"] if "lifetime" in found[0] else []
+    columns += lifetimes
     rows = []
     for each in found:
         mean = "saturated" if each["saturated"] else _number(each["mean_response_ms"])
         rest = [_number(each[name]) for name in ("p50_ms", "p99_ms", "p999_ms", "throughput_mb_s")]
         share = "-" if each["gain_share"] is None else f"{each['gain_share']:.1%}"
         work = [_number(each["write_amplification"]), f"{each['erases']:,}", f"{each['moved_pages']:,}"]
+        work += [_number(each["lifetime"][name]) for name in lifetimes]
         of_set = [each.get("set", {}).get(name, "-") for name in names]
         rows.append([each["policy"], *of_set, mean, *rest, f"{each['hit_ratio']:.2%}", share, *work])
     for chosen, optimum in optima.items():
@@ -427,6 +472,33 @@ def _flows(flows: Mapping[str, Mapping[str, Any]]) -> None:
         for name, found in shown.items()
     ]
     console.table(["flow", "requests", *_OF_FLOW], rows)
+
+
+def _describe_lifetime(lasts: simulator.Lifetime, trace: str) -> None:
+    found, capacity, daily = lasts.summary, format_size(lasts.capacity_bytes), lasts.daily_bytes
+    range_ = {
+        name: f"{found[f'{name}_low']:.4g} to {found[f'{name}_high']:.4g}" for name in ("write_amplification", "tbw")
+    }
+    console.line(f"{trace}: a drive of {capacity} lasts {_years(lasts.years)} under this workload, if its wear is even")
+    by = "as given" if lasts.is_rate_given else "by the trace's time stamps"
+    _row("writes", f"{daily / 1e9:,.4g} GB a day, {by}: {daily / lasts.capacity_bytes:.3g} drive writes")
+    share = f"in the last {lasts.steady_share:.0%} of the run's writes"
+    _row("wear", f"write amplification {found['write_amplification']:.4g} ({range_['write_amplification']}), {share}")
+    spread = (
+        f"{min(lasts.erasures):,} to {max(lasts.erasures):,} a block in the run, {lasts.mean_erasures:.3g} on average"
+    )
+    _row("erasures", f"{spread}; the endurance is {lasts.endurance:,}")
+    interval = lasts.years_interval
+    lasting = f"{_years(lasts.years)} ({_years(interval.low)} to {_years(interval.high)})"
+    _row("endures", f"{found['tbw']:,.4g} TB written ({range_['tbw']}), {lasting}")
+    first = f"block is dead after {_years(lasts.first_dead_years)}, if the most worn one stays as far ahead"
+    _row("first", first)
+    _row("rating", f"{found['dwpd']:.3g} drive writes a day over {lasts.warranty_years:g} years")
+    _row("intervals", "of 90 %, by batch means; the rate of the workload is taken as exact")
+
+
+def _years(years: float) -> str:
+    return f"{years:.3g} years" if years >= 1 else f"{years * simulator.DAYS_PER_YEAR:.3g} days"
 
 
 def _number(value: float | None) -> str:

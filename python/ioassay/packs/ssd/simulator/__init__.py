@@ -18,6 +18,7 @@ from typing import Any, Unpack
 from ioassay import _core
 from ioassay.errors import UsageError
 from ioassay.packs.ssd.simulator import flow_description, results
+from ioassay.packs.ssd.simulator.endurance import DAYS_PER_YEAR, WARRANTY_YEARS, Lifetime, check_terms, lifetime
 from ioassay.packs.ssd.simulator.flow_description import flows
 from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, Estimate, OfflineOptimum, SampledHits, Simulation, save
 from ioassay.simulation import traces
@@ -40,16 +41,21 @@ from ioassay.simulation.options import (
 from ioassay.simulation.options import read as option_value
 
 __all__ = [
+    "DAYS_PER_YEAR",
     "NAMES",
     "OPTIONS",
+    "WARRANTY_YEARS",
     "Estimate",
+    "Lifetime",
     "OfflineOptimum",
     "Option",
     "SampledHits",
     "Simulation",
     "check",
+    "check_terms",
     "drive_options",
     "flows",
+    "lifetime",
     "offline_optimum",
     "options_of",
     "policies",
@@ -141,7 +147,8 @@ def _outcome(raw: Mapping[str, Any], described: Mapping[str, Any], wanted: Mappi
     buffer, sectors = wanted.get("buffer") or {}, int(wanted["drive"]["page"]) // SECTOR_BYTES
     writes = sectors if buffer.get("mode", "reshape") == "reshape" else 0
     padding = {"read": writes if buffer.get("pad_reads", True) else 0, "write": writes}
-    return Simulation({**raw, "prepare": described.get("prepare"), "padding": padding})
+    kept = {"drive": wanted["drive"], "feed": wanted["feed"]}
+    return Simulation({**raw, "prepare": described.get("prepare"), "padding": padding, "setup": kept})
 
 
 def _finished_uninterrupted(files: ExitStack) -> bool:
