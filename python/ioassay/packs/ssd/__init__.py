@@ -5,7 +5,8 @@ from ioassay.pack import Pack
 PACK = Pack(
     "A simulated SSD, and the traces that it runs",
     drivers={"simulate": ".driver:Simulate"},
-    analyses={"reductions": ".questions.reductions_text"},
+    analyses={"reductions": ".questions.reductions_text", "twin": ".questions.twin"},
+    figures={"twin_curves": ".figures.twin_curves:TWIN_CURVES"},
     commands={
         "record": (
             ".commands.record",
@@ -30,5 +31,10 @@ PACK = Pack(
         "simulator": "ioassay.packs.ssd",
         "sweep": ".simulator",
     },
-    before={"reductions": "hosts", "trace": "worker", **dict.fromkeys(("record", "simulate", "drive"), "filesuite")},
+    before={
+        "reductions": "hosts",
+        "twin": "load",
+        "trace": "worker",
+        **dict.fromkeys(("record", "simulate", "drive"), "filesuite"),
+    },
 )

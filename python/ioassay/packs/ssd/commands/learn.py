@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,11 +19,17 @@ _KEYS = {
     ),
 }
 
+_FROM = "Measure nothing: describe the drive that these runs loaded, also imported ones; by default as ./drive.toml."
+
 
 @syntax.takes({**_KEYS, "destroy_data": options.CONSENT["destroy_data"]})
 def learn(
     target: Annotated[str | None, syntax.argument("TARGET", "A block device, or a file that is made.")] = None,
     *,
+    from_: Annotated[list[Path] | None, syntax.option("--from RUN", _FROM, completion_values.runs)] = None,
+    describe: Annotated[
+        Path | None, syntax.option("FILE", "Write the description there; default: RUN/drive.toml.")
+    ] = None,
     output: options.Output = None,
     resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped run.", completion_values.runs)] = None,
     live: options.Live = False,
@@ -34,13 +41,19 @@ def learn(
     Staged runs of fio, each witnessed, make one run: first what the host costs, then reads and writes of growing size
     and depth. With --read-only nothing is written, and nothing is lost.
 
-    Examples: ioassay drive learn test --budget 2m; ioassay drive learn /dev/nvme0n1 --read-only
+    Examples: ioassay drive learn test --budget 2m; ioassay drive learn /dev/nvme0n1 --read-only; ioassay drive learn
+    --from runs/mine
     """
     from ioassay.packs.ssd.twin import learning
 
     chosen = RunOptions(**options.of_run(given))
+    changed = [name for name, row in _KEYS.items() if given[name] != row.default]
+    if from_:
+        if target is not None or resume is not None or output is not None or changed:
+            raise UsageError("--from describes what was measured; expected no target and no other change with it")
+        _describe(from_, describe or Path(learning.DESCRIPTION))
+        return
     if resume is not None:
-        changed = [name for name, row in _KEYS.items() if given[name] != row.default]
         if target is not None or output is not None or changed:
             raise UsageError("--resume goes on as the run was begun; expected no target and no other change with it")
         begin = partial(learning.resume, resume, chosen)
@@ -52,5 +65,20 @@ def learn(
         )
         begin = partial(learning.begin, target, settings, output, chosen)
     found = session.measure(begin, live=live)
-    console.answer(found.as_dict, lambda: session.say(found))
+    assert isinstance(found, learning.Twin)
+    results = [] if found.fit.misfit else [f"twin    {found.describe(describe)}"]
+    console.answer(found.as_dict, lambda: session.say(found, results))
     session.end(found)
+
+
+def _describe(runs: list[Path], path: Path) -> None:
+    from ioassay.packs.ssd.questions import twin
+    from ioassay.packs.ssd.twin import learning
+
+    fit, written = learning.from_runs(runs, path)
+    found = [asdict(each) for each in fit.parameters]
+    said = twin.statements(fit, is_laid_out=True)
+    console.answer(
+        lambda: {"file": str(written), "options": dict(fit.options), "parameters": found},
+        lambda: console.lines([*(line for one in said for line in console.wrapped(str(one))), f"twin    {written}"]),
+    )

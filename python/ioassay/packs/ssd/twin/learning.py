@@ -10,9 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from typing_extensions import TypedDict
 
@@ -20,7 +19,7 @@ from ioassay import units, validation
 from ioassay.api import execution
 from ioassay.api.execution import Announce, Execution, RunKeys, RunOptions
 from ioassay.api.run_results import Run
-from ioassay.errors import UsageError
+from ioassay.errors import InputError, UsageError
 from ioassay.host import block_devices, disks
 from ioassay.host.machine import Machine
 from ioassay.packs.ssd.twin import battery
@@ -40,6 +39,10 @@ from ioassay.study.model import Study as StudyModel
 from ioassay.study.model import Suite
 from ioassay.targets import ownership_mark, safety
 
+if TYPE_CHECKING:
+    from ioassay.packs.ssd.questions.twin import Learned
+
+DESCRIPTION = "drive.toml"
 BUDGET_S = 600.0
 LEAST_BUDGET_S = 20.0
 _RANGE_BYTES_PER_S = 20e6
@@ -86,18 +89,62 @@ class Settings:
 class Twin(Run):
     """The run that measured a drive: its readings, and the description that follows from them."""
 
-    @cached_property
-    def readings(self) -> list[Reading]:
+    @property
+    def readings(self) -> Sequence[Reading]:
         """What each load gave; InputError for a damaged file of the run."""
-        return measured.readings(self._store)
+        return self._learned.readings
 
-    @cached_property
+    @property
     def fit(self) -> Fit:
         """The description of the drive, with intervals."""
-        from ioassay.packs.ssd.twin.inference import fit
+        return self._learned.fit
 
-        asked = read(self._store)
-        return fit(self.readings, capacity_bytes=int(asked["target"]["size"]), laid_out=asked["writes"])
+    @property
+    def _learned(self) -> Learned:
+        from ioassay.packs.ssd.questions.twin import learned
+
+        if (found := learned(self._store.root)) is None:
+            raise InputError(f"{self._store.root}: no load of the drive went well; its trials say why")
+        return found
+
+    def describe(self, path: str | Path | None = None) -> Path:
+        """Write the description, by default drive.toml in the run's folder, for `--drive`; its path.
+
+        UsageError where it cannot be written, or where the drive is of another kind than the model.
+        """
+        out = Path(path) if path is not None else self._store.root / DESCRIPTION
+        target = Path(str(read(self._store)["target"]["path"])).name
+        source = f"{len(self.readings)} loads of fio, measured by ioassay drive learn in {self._store.root.name}"
+        return _described(self.fit, self.readings, out, target, source)
+
+
+def from_runs(runs: Sequence[str | Path], path: str | Path = DESCRIPTION) -> tuple[Fit, Path]:
+    """A description from closed loops of fio in runs of any kind, also imported ones, written to `path`.
+
+    Addresses tell the structure only where `ioassay drive learn` wrote the drive in sequence. InputError for runs that
+    have no such load; errors of writing as of `Twin.describe`.
+    """
+    from ioassay.packs.ssd.twin.inference import fit
+
+    stores = [RunStore.open(Path(run)) for run in runs]
+    asked = [store.asked(LEARN) for store in stores]
+    readings = [reading for store in stores for reading in measured.readings(store)]
+    if not readings:
+        raise InputError(f"{', '.join(map(str, runs))}: no closed loop of fio past the page cache in it")
+    sizes = [int(each["target"]["size"]) for each in asked if each]
+    laid_out = all(each is not None and bool(each["writes"]) for each in asked)
+    found = fit(readings, capacity_bytes=max(sizes, default=None), laid_out=laid_out)
+    source = f"{len(readings)} loads of fio in {', '.join(store.root.name for store in stores)}"
+    return found, _described(found, readings, Path(path), stores[0].root.name, source)
+
+
+def _described(fit: Fit, readings: Sequence[Reading], path: Path, about: str, source: str) -> Path:
+    from ioassay.packs.ssd.twin import description
+
+    if fit.misfit:
+        raise UsageError(f"the drive is of another kind than the model, and has no description: {fit.misfit}")
+    description.write(fit, readings, path, about=f"A twin of {about}", source=source)
+    return path
 
 
 def learn(

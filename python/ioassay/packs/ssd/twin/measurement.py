@@ -98,7 +98,8 @@ def study(
         "case": [{"name": load.name, **parameters(load, int(target["size"]))} for load in loads],
         # Observation of calls costs each request a fifth of a microsecond; a device's requests confirm as much.
         "watch": {"witness": "block" if host.devices(Path(str(target["path"]))) else "auto"},
-        "analysis": {"questions": ["conditions", "verdict", "describe"]},
+        "analysis": {"questions": [*(["twin"] if is_host else []), "conditions", "verdict", "describe"]},
+        "figures": [{"kind": "twin_curves", "name": "twin-reads"}] if is_host else [],
     }
     return make_study(table, stage, stored=True)  # a battery may repeat a load
 

@@ -1,0 +1,56 @@
+"""The mean latency of a learned drive over depth, measured (points) and of its twin (lines), a colour for each size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ioassay.narrative.say import sentence
+from ioassay.packs.ssd.questions import twin
+from ioassay.report.figures import Kind, chart
+from ioassay.report.figures.chart import channel
+from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+from ioassay.units import format_size
+
+
+class Spec(FigureSpec):
+    """Curves of reads or of writes."""
+
+    operation: str = "read"
+    height: int = 300
+
+
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
+    """Plain loads of several depths or sizes; those of single addresses are for structure and are left out."""
+    found = twin.learned(records.root) if records.root.is_dir() else None
+    if found is None:
+        raise NoData(sentence("twin.chart_none", run=records.root.name))
+    if found.fit.misfit:
+        raise NoData(sentence("twin.chart_misfit"))
+    rows = []
+    for each in found.fit.residuals:
+        load = each.load
+        if each.statistic == twin.MEAN and load.operation == spec.operation and not load.span_bytes:
+            shown = {"depth": load.depth, "size": format_size(load.size_bytes), "load": load.name}
+            error = f"{each.modelled / each.measured - 1:+.1%}"
+            rows.append({**shown, "measured": each.measured, "modelled": each.modelled, "error": error})
+    if not rows:
+        raise NoData(sentence("twin.chart_none", run=records.root.name))
+    names = list(dict.fromkeys(str(row["size"]) for row in sorted(rows, key=lambda row: str(row["size"]))))
+    log = {"type": "log", "nice": False}
+    x = channel("depth:Q", title="Depth", scale={**log, "base": 2, "padding": 12})
+    color = chart.looks("size", names, {"orient": "bottom", "title": None}, color=None)
+    base = chart.base(rows)
+    line = base.mark("line", strokeWidth=1.4).encode(
+        x=x, y=channel("modelled:Q", title="Mean latency (µs)", scale=log), **color
+    )
+    tips = chart.tips({"load:N": "", "measured:Q": "", "modelled:Q": "", "error:N": ""})
+    dots = base.mark("point", style="mark", filled=True, size=40).encode(
+        x=x, y=channel("measured:Q", scale=log), tooltip=tips, **color
+    )
+    note = f"{sentence('twin.chart_measured')}: points; {sentence('twin.chart_modelled')}: lines"
+    return chart.layered([line, dots], spec, study, sentence("twin.chart_title"), [note])
+
+
+TWIN_CURVES = Kind(Spec, draw)
