@@ -71,6 +71,8 @@ class Point:
     depth: int
     statistics: Mapping[str, float]
     """Those of `STATISTICS` that the row has."""
+    beside: str = ""
+    """Flows that load the drive meanwhile, as `ioassay.simulator.flows` takes them."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ class _Reader:
             raise self._wrong(key, f"{place}: expected {wanted}")
         if size_bytes < 1 or depth < 1 or not all(value > 0 for value in statistics.values()) or not statistics:
             raise self._wrong(key, f"{place}: expected numbers above 0, and one of {', '.join(STATISTICS)} at least")
-        return Point(row["operation"], row["pattern"], size_bytes, depth, statistics)
+        return Point(row["operation"], row["pattern"], size_bytes, depth, statistics, row.get("beside") or "")
 
     def _source(self, key: str, name: Any) -> str:
         if name not in self.sources:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
@@ -128,7 +127,7 @@ def _of_the_machine(records: Dataset, study: Study, x: str | None) -> list[Figur
 
 
 def _name(response: str, factor: str) -> str:
-    return re.sub(r"[./]", "_", f"{response}_by_{factor}")  # a metric of one job has its name before a slash
+    return f"{response}_by_{factor}".replace(".", "_").replace("/", "_")
 
 
 def _figure(kind: str, name: str, **keys: object) -> Figure:

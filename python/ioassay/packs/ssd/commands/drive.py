@@ -178,14 +178,16 @@ def _points(found: Accuracy) -> None:
     console.line()
     console.line(f"{found.measurement.name}: {found.measurement.about}")
     columns = [text for name in statistics for text in (f"{_WORDS[name]}", "model", "error")]
+    beside = ["beside"] if any(each.point.beside for each in found.comparisons) else []
     rows = []
     for each in found.comparisons:
-        load = [format_size(each.point.size_bytes), str(each.point.depth), "fitted" if each.is_fitted else "held out"]
+        load = [format_size(each.point.size_bytes), str(each.point.depth), *(each.point.beside for _ in beside)]
+        load.append("fitted" if each.is_fitted else "held out")
         for name in statistics:
             measured, simulated = each.point.statistics[name], each.simulated[name]
             load += [f"{measured:.5g}", f"{simulated:.5g}", f"{simulated / measured - 1:+.1%}"]
         rows.append(load)
-    console.table(["size", "depth", "use", *columns], rows)
+    console.table(["size", "depth", *beside, "use", *columns], rows)
 
 
 def _as_json(found: Accuracy) -> dict[str, Any]:

@@ -8,6 +8,7 @@ requests waited is about the length of the trace. What was seen of them stays in
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import pickle
@@ -18,16 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import StudyError, UsageError
-from ioassay.hints import suggestion
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.packs.ssd import simulator
-from ioassay.packs.ssd.simulator import OfflineOptimum, Simulation, flow_description, results
-from ioassay.packs.ssd.simulator.results import SECTOR_BYTES
+from ioassay.packs.ssd.simulator import OfflineOptimum, Simulation
+from ioassay.packs.ssd.simulator.flow_description import FlowParameters
 from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
 from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Portable, Touch, Trial
 from ioassay.simulation import drive_files, traces
 from ioassay.simulation.options import DRIVE, NAMES, OPTIONS, PADDED, of_key
-from ioassay.simulation.trace_parameters import KEYS, NotFound, TraceParameters, find
+from ioassay.simulation.trace_parameters import NotFound, TraceParameters, find
 
 SUMMARY, ELEMENTS = "summary.json", "elements.json"
 
@@ -90,8 +90,7 @@ class Simulate(Driver):
             return Parsed(SKIPPED, f"{error}. {wanted.trace.get}")
         except UsageError as error:  # a trace that makes no sense, or a drive that does not fit into the memory
             return Parsed(FAILED, str(error))
-        said = json.dumps(_summary(done, trace, optimum), indent=1)
-        (raw / SUMMARY).write_text(said, encoding="utf-8")
+        (raw / SUMMARY).write_text(json.dumps(_summary(done, trace, optimum), indent=1), encoding="utf-8")
         (raw / ELEMENTS).write_text(json.dumps(dict(done.raw["elements"])), encoding="utf-8")
         if done.nothing and not done.summary["saturated"]:
             return Parsed(SKIPPED, f"nothing was measured: {done.nothing}", warnings=done.warnings)
@@ -106,7 +105,7 @@ _PS_PER_NS = 1e3
 _ALIKE = (
     "hit_ratio", "read_hit_ratio", "write_amplification", "erases", "cleanings", "moved_pages", "written_pages",
     "dead_blocks", "slc_pages", "folded_pages", "slc_free_share", "mapping_hit_ratio", "mapping_hits", "mapping_misses",
-    "translation_reads", "translation_writes", "unfinished",
+    "translation_reads", "translation_writes", "unfinished", "saturated",
 )  # fmt: skip
 _SIM = {
     **{f"sim.{name}": name for name in _ALIKE},
@@ -129,37 +128,24 @@ def _metrics(done: Simulation, optimum: OfflineOptimum | None) -> dict[str, floa
     summary = done.summary
     found = {name: float(summary[key]) for name, key in _SIM.items() if summary[key] is not None}
     if optimum:
-        found["sim.optimum_hit_ratio"] = optimum.hit_ratio
-        if (share := optimum.gain_share(summary["hit_ratio"])) is not None:
-            found["sim.gain_share"] = share
-    found["sim.saturated"] = float(summary["saturated"])
-    sizes = {kind: done.user_bytes(kind) for kind in _KINDS}
-    found |= _of_requests(done.raw, sizes, done.span_s, saturated=summary["saturated"])
-    for name, raw in done.raw.get("flows", {}).items():
-        sizes = {kind: raw[kind]["sectors"] * SECTOR_BYTES for kind in _KINDS}
-        numbers = _of_requests(raw, sizes, results.span_s(raw["tally"]), saturated=summary["saturated"])
-        found |= {f"{name}/{metric}": value for metric, value in numbers.items()}
-    return found
-
-
-def _of_requests(
-    raw: Mapping[str, Any], sizes: Mapping[str, int], span_s: float, *, saturated: bool
-) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for kind, direction in _KINDS.items():
-        if not (count := raw[kind]["count"]):
+        found["sim.optimum_hit_ratio"], share = optimum.hit_ratio, optimum.gain_share(summary["hit_ratio"])
+        found |= {} if share is None else {"sim.gain_share": share}
+    parts = [("", done), *((f"{name}/", part) for name, part in done.parts.items())]
+    for (prefix, part), (kind, direction) in itertools.product(parts, _KINDS.items()):
+        if not (count := part.raw[kind]["count"]):
             continue
-        found |= {f"{direction}.ios": float(count), f"{direction}.bytes": float(sizes[kind])}
-        if span_s > 0:
-            found |= {f"{direction}.iops": count / span_s, f"{direction}.bw": sizes[kind] / span_s}
-        found |= {} if saturated else _latencies(raw[kind], direction)
+        name, size_bytes = f"{prefix}{direction}", part.user_bytes(kind)
+        found |= {f"{name}.ios": float(count), f"{name}.bytes": float(size_bytes)}
+        if part.span_s > 0:
+            found |= {f"{name}.iops": count / part.span_s, f"{name}.bw": size_bytes / part.span_s}
+        found |= {} if summary["saturated"] else _latencies(part, kind, name)
     return found
 
 
-def _latencies(of: Mapping[str, Any], direction: str) -> dict[str, float]:
-    values = of["response_ns"].quantiles([*(percent / 100 for percent in PERCENTILES), 1.0])
+def _latencies(done: Simulation, kind: str, direction: str) -> dict[str, float]:
+    values = done.response(kind).quantiles([*(percent / 100 for percent in PERCENTILES), 1.0])
     named = dict(zip([*map(percentile_name, PERCENTILES), "max"], values, strict=True))
-    named["mean"] = of["mean_response_ps"] / _PS_PER_NS
+    named["mean"] = done.raw[kind]["mean_response_ps"] / _PS_PER_NS
     return {f"{direction}.lat.{statistic}": float(value) for statistic, value in named.items()}
 
 
@@ -184,61 +170,20 @@ def _series(done: Simulation) -> list[Series]:
 
 def _summary(done: Simulation, trace: traces.Trace, optimum: OfflineOptimum | None) -> dict[str, Any]:
     """What is kept verbatim: the summary, the counts behind it, and which trace it was."""
-    raw = done.raw
     described = dict(trace) if isinstance(trace, Mapping) else str(trace)
-    counts = {name: raw[name] for name in ("format", "changes", "tally", "drive", "steadiness")}
+    counts = {name: done.raw[name] for name in ("format", "changes", "tally", "drive", "steadiness", "preconditioned")}
     infinite = {name for name, value in done.summary.items() if isinstance(value, float) and not math.isfinite(value)}
     numbers = {**done.summary, **dict.fromkeys(infinite)}
-    if optimum:
-        counts["offline_optimum"] = vars(optimum)
-    flows = {"flows": done.flows} if done.flows else {}
-    return {"trace": described, "summary": numbers, **flows, **counts, "preconditioned": raw["preconditioned"]}
+    rest = {"offline_optimum": vars(optimum)} if optimum else {"flows": done.flows}
+    return {"trace": described, "summary": numbers, **counts, **rest}
 
 
 # The parameters of a trial, and what follows from them: the options of `ioassay.simulator`, and those of the trace
 
-_OF_FLOWS = "flows"
 _OF_DRIVE = "drive"
 """The parameter that names a drive; and `prepare.shrink = "drive"`: to the size of the drive that is simulated."""
 _REQUEST_S, _PADDED_REQUEST_S = 3.5e-7, 1e-5
 """What a request takes a processor of today; one that brings a whole block with it."""
-
-
-@dataclass(frozen=True)
-class FlowParameters:
-    """Flows in place of a trace: what `TraceParameters` has, as far as it applies."""
-
-    loads: Sequence[str]
-    names: Sequence[str] = ()
-    format: str | None = None
-    read: Mapping[str, Any] | None = None
-    get: str = ""
-
-    @classmethod
-    def of(cls, params: Mapping[str, Any]) -> FlowParameters:
-        for name in params:
-            if name in KEYS:
-                raise StudyError("is about a trace, and flows are given; expected one of both", key=f"params.{name}")
-            if name not in (known := [_OF_DRIVE, _OF_FLOWS, *NAMES]):
-                raise StudyError(f"no such parameter; {suggestion(name, known)}", key=f"params.{name}")
-        loads = [given] if isinstance(given := params[_OF_FLOWS], str) else given
-        if not isinstance(loads, list) or not all(isinstance(load, str) for load in loads):
-            raise StudyError(f"is {given!r}; expected texts such as 'read,depth=8'", key=f"params.{_OF_FLOWS}")
-        return cls(loads)
-
-    def trace(self, repetition: int) -> traces.Trace:
-        """The same loads at every point of a study, other requests in each repetition."""
-        with of_key(f"params.{_OF_FLOWS}"):
-            return simulator.flows(*self.loads, seed=repetition + 1)
-
-    def prepared(self, page: str | int, **sizes: int) -> None:
-        """Nothing is done to them."""
-
-    def check(self, prepare: Mapping[str, Any] | None) -> None:
-        self.trace(repetition=0)
-
-    def requests(self) -> float:
-        return flow_description.expected_requests(simulator.flows(*self.loads))
 
 
 @dataclass(frozen=True)
@@ -248,16 +193,15 @@ class Settings:
 
     def prepared(self) -> dict[str, Any] | None:
         """What is done to the trace. Pages are those of the drive, which the trace may be shrunk to."""
-        shrinks = isinstance(self.trace, TraceParameters) and self.trace.prepare.get("shrink") == _OF_DRIVE
+        shrinks = self.trace.prepare.get("shrink") == _OF_DRIVE
         sizes = {_OF_DRIVE: drive(self)["capacity_bytes"]} if shrinks else {}
         return self.trace.prepared(self.options.get("page", NAMES["page"].default), **sizes)
 
 
 def read(params: Mapping[str, Any]) -> Settings:
     """The parameters apart: options of the simulation, and the trace. StudyError for names and kinds that are wrong."""
-    of_trace = _OF_FLOWS not in params
-    trace = TraceParameters.of(params, [_OF_DRIVE, _OF_FLOWS, *NAMES]) if of_trace else FlowParameters.of(params)
-    drive = params.get(_OF_DRIVE)
+    kind, others = (FlowParameters, ()) if "flows" in params else (TraceParameters, ("flows",))
+    trace, drive = kind.of(params, [_OF_DRIVE, *others, *NAMES]), params.get(_OF_DRIVE)
     if drive is not None and not isinstance(drive, str):
         raise StudyError(f"is {drive!r}; expected a drive's name, or the path of its file", key=f"params.{_OF_DRIVE}")
     try:
@@ -268,11 +212,8 @@ def read(params: Mapping[str, Any]) -> Settings:
 
 
 def optimum_of(wanted: Settings, trace: traces.Trace) -> simulator.OfflineOptimum | None:
-    """The offline optimum of the point's buffer on its trace, counted once for all policies and arrival modes.
-
-    None of flows: which pages they write depends on the drive.
-    """
-    if flow_description.are_flows(trace):
+    """The offline optimum of the point's buffer on its trace, counted once for all policies and arrival modes."""
+    if isinstance(wanted.trace, FlowParameters):  # which pages they write depends on the drive
         return None
     names = [option.name for option in OPTIONS if option.group == DRIVE] + ["buffer", "unaligned"]
     options = {name: wanted.options[name] for name in names if name in wanted.options}

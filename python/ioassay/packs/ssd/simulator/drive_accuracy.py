@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import simulator
 from ioassay.simulation import traces
 from ioassay.simulation.drive_files import DriveFile, Measurement, Point
@@ -26,6 +27,8 @@ _BLOCKS = 256
 """Of a plane, so that shares of them, over-provisioning and the threshold of garbage collection, keep their meaning."""
 _PAGES = 96
 """Pages of a block are a multiple of it, and with them those of common program units and page types."""
+_BESIDE_BYTES = 4 * 2**30
+"""More than any flow beside a point writes."""
 _REQUESTS, _REQUESTS_OF_DEPTH, _BYTES = 4000, 24, 80 * 2**20
 """Least requests of a point, least requests for each of its depth, least bytes: the first requests hardly count."""
 _CACHES, _MOST_REQUESTS = 40, 100_000
@@ -73,15 +76,22 @@ def accuracy(drive: DriveFile, measurement: Measurement, options: Mapping[str, A
     """Simulate all points of a measurement. `options` override those of the drive and of the measurement."""
     of_campaign = {name: entry.value for name, entry in measurement.options.items()}
     model = small({**drive.options, **of_campaign, **(options or {})}, measurement.points)
-    comparisons = (
-        Comparison(point, simulated(model, point), is_fitted=point in measurement.fitted)
-        for point in measurement.points
-    )
-    return Accuracy(measurement, tuple(comparisons))
+    try:
+        comparisons = tuple(
+            Comparison(point, simulated(model, point), is_fitted=point in measurement.fitted)
+            for point in measurement.points
+        )
+    except UsageError as error:
+        raise InputError(f"{drive.path}: measurements.{measurement.name}: {error}") from None
+    return Accuracy(measurement, comparisons)
 
 
 def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
     """Mean, median and p99 of the response time in microseconds, and IOPS, of a closed loop like that of `point`."""
+    if point.beside:
+        load = {"operation": point.operation, "pattern": point.pattern, "size": point.size_bytes, "depth": point.depth}
+        load |= {"requests": max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth), "name": "measured"}
+        return _statistics(simulator.simulate(simulator.flows(load, point.beside), **options).flows["measured"])
     capacity_bytes = simulator.check(options)["capacity_bytes"]
     recipe = traces.recipe(
         requests=_requests(options, point),
@@ -93,7 +103,10 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
         align=point.size_bytes,
     )
     loop = {"feed": f"closed:{point.depth}", "window": None, "driver": "fcfs"}
-    summary = simulator.simulate(recipe, **{**options, **loop}).summary
+    return _statistics(simulator.simulate(recipe, **{**options, **loop}).summary)
+
+
+def _statistics(summary: Mapping[str, Any]) -> dict[str, float]:
     return {
         "mean_us": summary["mean_response_ms"] * 1e3,
         "iops": summary["iops"],
@@ -119,6 +132,7 @@ def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]
     written = [
         _requests(options, point) * max(point.size_bytes, page_bytes) for point in points if point.operation == "write"
     ]
+    written += [_BESIDE_BYTES for point in points if point.beside]
     reserve, min_free = (float(options.get(name, NAMES[name].default)) for name in ("reserve", "min_free"))
     wanted_bytes = _CAPACITY_BYTES + _SPARE_OF_WRITES * max(written, default=0) / max(reserve - min_free, 0.01)
     blocks, pages = (int(options.get(name, NAMES[name].default)) for name in ("blocks", "pages_per_block"))

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ioassay.errors import UsageError
+from ioassay.errors import StudyError, UsageError
 from ioassay.hints import suggestion
 from ioassay.simulation import traces
+from ioassay.simulation.options import of_key
+from ioassay.simulation.trace_parameters import KEYS
 from ioassay.units import parse_duration_s, parse_size
 
 _WORDS = {
@@ -57,6 +60,44 @@ def flows(*loads: str | Mapping[str, Any], seed: int = 1) -> dict[str, Any]:
             raise UsageError(f"two flows are called '{wanted}', expected a name for each")
         names.append(wanted)
     return {"flows": described, "seed": seed}
+
+
+@dataclass(frozen=True)
+class FlowParameters:
+    """Flows in the parameters of a trial: what `TraceParameters` has, as far as it applies."""
+
+    loads: Sequence[str]
+    names: Sequence[str] = ()
+    format: str | None = None
+    read: Mapping[str, Any] | None = None
+    prepare: Mapping[str, Any] = field(default_factory=dict)
+    get: str = ""
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], others: Sequence[str]) -> FlowParameters:
+        for name in params:
+            if name in KEYS:
+                raise StudyError("is about a trace, and flows are given; expected one of both", key=f"params.{name}")
+            if name not in (known := ["flows", *others]):
+                raise StudyError(f"no such parameter; {suggestion(name, known)}", key=f"params.{name}")
+        loads = [given] if isinstance(given := params["flows"], str) else given
+        if not isinstance(loads, list) or not all(isinstance(load, str) for load in loads):
+            raise StudyError(f"is {given!r}; expected texts such as 'read,depth=8'", key="params.flows")
+        return cls(loads)
+
+    def trace(self, repetition: int) -> traces.Trace:
+        """The same loads at every point of a study, other requests in each repetition."""
+        with of_key("params.flows"):
+            return flows(*self.loads, seed=repetition + 1)
+
+    def prepared(self, page: str | int, **sizes: int) -> None:
+        """Nothing is done to them."""
+
+    def check(self, prepare: Mapping[str, Any] | None) -> None:
+        self.trace(repetition=0)
+
+    def requests(self) -> float:
+        return expected_requests(flows(*self.loads))
 
 
 def are_flows(trace: Any) -> bool:

@@ -72,8 +72,7 @@ class Simulation:
         lookups = mapping["mapping_hits"] + mapping["mapping_misses"]
         busy_s = sum(elements["busy_ps"]) / 1e12 / len(elements["busy_ps"])
         return {
-            **_response(raw["all"]),
-            **_rates(raw["all"]["count"], self.user_bytes("all"), self.span_s),
+            **self._numbers("all"),
             "hit_ratio": _ratio(tally["write_hits"], tally["buffered_writes"]) or 0.0,
             "read_hit_ratio": _ratio(tally["read_hits"], tally["buffered_reads"]),
             # Pages programmed for data, over those of them that users wrote.
@@ -98,14 +97,33 @@ class Simulation:
         }
 
     @property
+    def parts(self) -> dict[str, Simulation]:
+        """Each flow by its name, with what `response`, `user_bytes` and `span_s` need; none of a trace."""
+        none = {"padding": {"read": 0, "write": 0}}
+        return {name: Simulation({**raw, **none}) for name, raw in self.raw.get("flows", {}).items()}
+
+    @property
     def flows(self) -> dict[str, dict[str, Any]]:
         """Of each flow counts, times and rates as in `summary`; of one that reads and writes, those of both as well."""
         found = {}
-        for name, raw in self.raw.get("flows", {}).items():
-            kinds = [kind for kind in ("read", "write") if raw[kind]["count"]]
-            numbers = {kind: _of_flow(raw, kind) for kind in ("all", *(kinds if len(kinds) > 1 else ()))}
+        for name, part in self.parts.items():
+            kinds = [kind for kind in ("read", "write") if part.raw[kind]["count"]]
+            numbers = {kind: part._numbers(kind) for kind in ("all", *(kinds if len(kinds) > 1 else ()))}
             found[name] = {**numbers.pop("all"), **numbers}
         return found
+
+    def _numbers(self, kind: str) -> dict[str, Any]:
+        """Count, times and rates of requests of a kind."""
+        of, names, histogram = self.raw[kind], (*_PERCENTILES, "max_ms"), self.response(kind)
+        values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)] if histogram.count else []
+        return {
+            "requests": of["count"],
+            "mean_response_ms": _ms(of["mean_response_ps"]),
+            **(dict(zip(names, (value / 1e6 for value in values), strict=True)) if values else dict.fromkeys(names)),
+            "mean_device_ms": _ms(of["mean_device_ps"]),
+            "throughput_mb_s": _ratio(self.user_bytes(kind) / 1e6, self.span_s),
+            "iops": _ratio(of["count"], self.span_s),
+        }
 
     @property
     def nothing(self) -> str:
@@ -123,7 +141,8 @@ class Simulation:
     @property
     def span_s(self) -> float:
         """Simulated time from the first request to the last completion, or to the last issue if that is later."""
-        return span_s(self.raw["tally"])
+        tally = self.raw["tally"]
+        return float(max(tally["last_completion_ps"], tally["last_issue_ps"]) / 1e12)
 
     def response(self, kind: str = "all") -> Histogram:
         """Response times in nanoseconds of `all`, `read`, `write` or `other` (trims and flushes)."""
@@ -220,32 +239,6 @@ class Simulation:
         pads = {name: self.raw["padding"][name] * self.raw["tally"][f"pad_{name}s"] for name in ("read", "write")}
         padding = sum(pads.values()) if kind == "all" else pads.get(kind, 0)
         return int(max(self.raw[kind]["sectors"] - padding, 0)) * SECTOR_BYTES
-
-
-def _of_flow(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    of = raw[kind]
-    return {**_response(of), **_rates(of["count"], of["sectors"] * SECTOR_BYTES, span_s(raw["tally"]))}
-
-
-def _response(of: Mapping[str, Any]) -> dict[str, Any]:
-    """The count and the times of requests, as the core counts them."""
-    names, histogram = (*_PERCENTILES, "max_ms"), of["response_ns"]
-    values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)] if histogram.count else []
-    return {
-        "requests": of["count"],
-        "mean_response_ms": _ms(of["mean_response_ps"]),
-        **(dict(zip(names, (value / 1e6 for value in values), strict=True)) if values else dict.fromkeys(names)),
-        "mean_device_ms": _ms(of["mean_device_ps"]),
-    }
-
-
-def _rates(requests: int, size_bytes: int, span_s: float) -> dict[str, Any]:
-    return {"throughput_mb_s": _ratio(size_bytes / 1e6, span_s), "iops": _ratio(requests, span_s)}
-
-
-def span_s(tally: Mapping[str, Any]) -> float:
-    """Simulated time to the last completion, or to the last issue if that is later."""
-    return float(max(tally["last_completion_ps"], tally["last_issue_ps"]) / 1e12)
 
 
 def _ms(value_ps: float | None) -> float | None:
