@@ -88,8 +88,8 @@ struct ElementQueue {
     queue: VecDeque<Operation>,
     /// Whether it has a program unit of the host.
     has_unit: bool,
-    /// Whether a command of it waits for the channel.
-    has_command: bool,
+    /// Whether it is among the commands that wait for the channel.
+    waits_for_channel: bool,
 }
 
 /// A program unit: its slots of the write cache, and their pages.
@@ -344,7 +344,7 @@ impl Flash {
             return true;
         }
         let queue = &mut self.elements[element as usize];
-        if !std::mem::replace(&mut queue.has_command, true) {
+        if !std::mem::replace(&mut queue.waits_for_channel, true) {
             self.commands[channel].push_back(element);
         }
         false
@@ -357,7 +357,7 @@ impl Flash {
             return None;
         }
         let next = self.commands[channel].pop_front()?;
-        self.elements[next as usize].has_command = false;
+        self.elements[next as usize].waits_for_channel = false;
         Some(next)
     }
 }
@@ -422,8 +422,10 @@ impl<W: World> ControllerEngine<W> {
     fn begin_waiting(&mut self, element: u32) {
         let queue = &mut self.flash.elements[element as usize];
         if let Some(operation) = queue.reads.pop_front().or_else(|| queue.queue.pop_front()) {
-            let has_command = self.flash.controller.flash_command_ps > 0;
-            let phase = if has_command { Phase::Command } else { operation.first_phase() };
+            let phase = match self.flash.controller.flash_command_ps {
+                0 => operation.first_phase(),
+                _ => Phase::Command,
+            };
             self.begin_phase(element, operation, phase, self.core.now_ps);
         }
     }
