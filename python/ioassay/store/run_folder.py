@@ -52,7 +52,7 @@ TUNE = "tune.json"
 FOUND = "found.json"
 LEARN = "learn.json"
 _GROWING = {TUNE: ("tune", "Search"), LEARN: ("drive learn", "Twin")}
-"""What was asked of a run whose plan grows -> the command that goes on with it, and what it is in the Python API."""
+"""What was asked of a run whose plan grows -> the command that continues it, and what it is in the Python API."""
 _CLEARING_S = 30.0
 """How long to wait for the process that clears up after a killed runner: two graces of ending, and a busy machine."""
 _ENDING_S = 0.5

@@ -283,7 +283,7 @@ def test_what_cannot_be_learned_is_refused_before_anything_is_made(
 
 def test_only_a_run_that_learned_a_drive_is_resumed_as_one(tmp_path: Path) -> None:
     run = ia.Study("null", {}, name="plain").run(tmp_path / "plain")
-    with pytest.raises(UsageError, match="learned no drive; go on with it: ioassay run --resume"):
+    with pytest.raises(UsageError, match="learned no drive; continue it: ioassay run --resume"):
         learning.resume(run.root, learning.RunOptions())
 
 

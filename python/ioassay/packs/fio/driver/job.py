@@ -233,7 +233,7 @@ HISTOGRAMS = "hist"
 """Completion latencies over time: one histogram an interval. They stay in the trial's raw folder."""
 REQUESTS = "requests"
 """The total latency of each request. The log stays in the trial's raw folder; alone, since fio averages all or none."""
-KINDS = (*SERIES, HISTOGRAMS, REQUESTS)
+KINDS = (*SERIES, HISTOGRAMS)
 _COARSENESS = 2
 """fio's log_hist_coarseness: 16 bins for each power of two instead of 64, in a quarter of the space."""
 _LOG_PREFIX = "log"
@@ -245,10 +245,9 @@ _FASTEST_MS = 10
 def check_logs(params: Mapping[str, Any]) -> None:
     """StudyError when `logs` or `log_interval` cannot be."""
     asked = params.get("logs", [])
-    if not isinstance(asked, list | tuple) or not all(kind in KINDS for kind in asked):
-        raise StudyError(f"is {asked!r}; expected a list of {', '.join(KINDS)}", key="params.logs")
-    if REQUESTS in asked and len(asked) > 1:
-        raise StudyError(f"is {asked!r}; expected '{REQUESTS}' alone, or logs that are averaged", key="params.logs")
+    if not isinstance(asked, list | tuple) or not (all(kind in KINDS for kind in asked) or [*asked] == [REQUESTS]):
+        text = f"is {asked!r}; expected a list of {', '.join(KINDS)}, or '{REQUESTS}' alone"
+        raise StudyError(text, key="params.logs")
     try:
         interval_ms = _log_interval_ms(params)
     except (ValueError, TypeError) as error:
@@ -268,16 +267,12 @@ def log_options(params: Mapping[str, Any], job: Section, folder: str = "") -> di
     prefix, interval_ms = f"{folder}{_LOG_PREFIX}", str(_log_interval_ms(params))
     if REQUESTS in asked:
         return {"write_lat_log": prefix, "per_job_logs": "1"}
-    wanted = {
-        "write_bw_log": "bw" in asked,
-        "write_lat_log": bool(asked.intersection(LATENCIES)),
-        "write_iops_log": "iops" in asked or (job.numjobs > 1 and bool(asked.intersection(LATENCIES))),
-    }
+    latency = bool(asked.intersection(LATENCIES))
+    wanted = {"bw": "bw" in asked, "lat": latency, "iops": "iops" in asked or (latency and job.numjobs > 1)}
     averaging = dict.fromkeys(("log_avg_msec", "bwavgtime", "iopsavgtime"), interval_ms)
-    chosen = {name: prefix for name, is_wanted in wanted.items() if is_wanted}
+    chosen = {f"write_{kind}_log": prefix for kind, is_wanted in wanted.items() if is_wanted}
     if HISTOGRAMS in asked:
-        intervals = {"log_hist_msec": interval_ms, "log_hist_coarseness": str(_COARSENESS)}
-        chosen |= {"write_hist_log": prefix, **intervals}
+        chosen |= {"write_hist_log": prefix, "log_hist_msec": interval_ms, "log_hist_coarseness": str(_COARSENESS)}
     return {**chosen, **averaging, "per_job_logs": "1"}
 
 

@@ -57,7 +57,7 @@ _MOST_OF_REST = 0.5
 """Share of the time that is left which all loads of a batch that end by their number of requests may take."""
 
 
-class Asked(TypedDict):
+class Request(TypedDict):
     """learn.json: what was asked."""
 
     schema: int
@@ -181,7 +181,7 @@ def begin(
     """Check everything, then make the run's folder with its first trials planned."""
     path = Path(target).expanduser()
     table, notes = target_table(path, settings)
-    asked = Asked(schema=1, target=table, writes=settings.writes, budget_s=settings.budget_s, seed=settings.seed)
+    asked = Request(schema=1, target=table, writes=settings.writes, budget_s=settings.budget_s, seed=settings.seed)
     with execution.named(str(path)):
         checked = execution.inspect(_suite([_base(asked)]), options, announce)
     preflight.require_measurable(checked.benches, checked.warnings)
@@ -203,15 +203,15 @@ def resume(root: Path, options: RunOptions, announce: Announce | None = None) ->
     return _execution(store, asked, options, checked.benches[0], checked.warnings)
 
 
-def read(store: RunStore) -> Asked:
+def read(store: RunStore) -> Request:
     """What was asked; UsageError for a run that measured no drive."""
     if (table := store.asked(LEARN)) is None:
-        raise UsageError(f"{store.root}: learned no drive; go on with it: {store.resume_command}")
-    return validation.typed(Asked, table, str(store.root / LEARN), "restore it from a copy of the run")
+        raise UsageError(f"{store.root}: learned no drive; continue it: {store.resume_command}")
+    return validation.typed(Request, table, str(store.root / LEARN), "restore it from a copy of the run")
 
 
 def _execution(
-    store: RunStore, asked: Asked, options: RunOptions, base: PreparedStudy, warnings: Sequence[Warning_]
+    store: RunStore, asked: Request, options: RunOptions, base: PreparedStudy, warnings: Sequence[Warning_]
 ) -> Execution:
     growing = Battery(store, asked, base)
     made = Execution(store, [base], options, warnings, growing)
@@ -219,7 +219,7 @@ def _execution(
     return made
 
 
-def _base(asked: Asked) -> StudyModel:
+def _base(asked: Request) -> StudyModel:
     """What is examined before anything is done: a load as dangerous as any to come. No trial of it is planned."""
     operation = "write" if asked["writes"] else "read"
     load = Load("first", "learn", operation, 4096, requests=1)  # type: ignore[arg-type]
@@ -288,7 +288,7 @@ class Battery(GrowingPlan):
     """The source of the trials: what the battery wants next, after what was recorded."""
 
     store: RunStore
-    asked: Asked
+    asked: Request
     base: PreparedStudy
     """Of its targets all studies are; it has no trials itself."""
     clock: Callable[[], float] = time.monotonic
