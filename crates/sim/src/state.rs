@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 
 /// Version of what is written.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Longest text of a state, in bytes.
 const LONGEST_TEXT: usize = 64 * 1024;

@@ -21,7 +21,7 @@ use super::inline_buffer::InlineBuffer;
 use super::load::lookahead::Lookahead;
 use super::load::reshaping_buffer::ReshapingBuffer;
 use super::load::trace_input::{IssueMode, TraceInput};
-use super::tally::Tally;
+use super::tally::{Latencies, Tally};
 use super::time_series::TimeSeries;
 use super::timers::NEVER;
 use super::workers::{OneThread, Workers};
@@ -52,7 +52,8 @@ pub fn run_with(
     workers: &dyn Workers,
 ) -> Result<(Tally, TimeSeries), Error> {
     if !is_write_stream(drive.spec(), source, buffer.as_ref(), options) {
-        return run_between(drive, source, Settled::from(buffer), options, None, None);
+        let mut settled = Some(Settled::from(buffer));
+        return run_between(drive, source, &mut settled, options, Extras::default());
     }
     options.check()?;
     let is_repeatable = source.is_repeatable();
@@ -71,6 +72,17 @@ pub struct Settled {
     controller: Option<Remains>,
 }
 
+/// What a run has besides its load.
+#[derive(Default)]
+pub struct Extras<'from, 'to> {
+    /// A run that was saved, which goes on.
+    pub from: Option<&'from mut dyn Read>,
+    /// Where the run is saved.
+    pub to: Option<&'to mut dyn Write>,
+    /// Whether the latency of each request is kept ([`Tally::latencies`]).
+    pub latencies: bool,
+}
+
 impl From<Option<WriteBuffer>> for Settled {
     fn from(buffer: Option<WriteBuffer>) -> Self {
         Self { buffer, controller: None }
@@ -82,28 +94,41 @@ impl Settled {
     pub(crate) fn is_by_tables(&self) -> bool {
         self.controller.is_none()
     }
+
+    /// A copy, with an empty buffer of the same kind in which it is made.
+    pub(crate) fn copy(&self, mut buffer: Option<WriteBuffer>) -> Result<Self, Error> {
+        if let (Some(from), Some(to)) = (&self.buffer, &mut buffer) {
+            let mut bytes = Vec::new();
+            from.policy.save(&mut bytes)?;
+            to.policy.load(&mut &bytes[..])?;
+            to.destager.clone_from(&from.destager);
+        }
+        Ok(Self { buffer, controller: self.controller.clone() })
+    }
 }
 
-/// As [`run`], from a state that was saved (`from`) and into one (`to`), or on a drive that has `settled`, always event
-/// by event.
+/// As [`run`], from a state that was saved and into one, or on a drive that has `settled`, always event by event. Leaves
+/// there how the drive settles behind it, and `None` behind a run that failed or was given up.
 pub fn run_between(
     drive: &mut Drive,
     source: &mut dyn Source,
-    settled: Settled,
+    settled: &mut Option<Settled>,
     options: &RunOptions,
-    from: Option<&mut dyn Read>,
-    to: Option<&mut dyn Write>,
+    extras: Extras<'_, '_>,
 ) -> Result<(Tally, TimeSeries), Error> {
     options.check()?;
-    if let Some(buffer) = &settled.buffer {
+    let before = settled.as_mut().ok_or(Error::Unsettled)?;
+    if let Some(buffer) = &mut before.buffer {
         buffer.mode.check(drive.spec())?;
+        buffer.policy.begin(drive.spec().mean_write_ps());
     }
-    let mut engine = engine(drive, source, settled, options);
-    if let Some(input) = from {
+    let mut engine = engine(drive, source, settled.take().unwrap_or_default(), options);
+    if let Some(input) = extras.from {
         engine.load(input)?;
     }
+    engine.core_mut().tally.latencies = extras.latencies.then(Latencies::default);
     engine.refill()?;
-    if let Some(output) = to {
+    if let Some(output) = extras.to {
         engine.core_mut().pauses_at_end = true;
         if !engine.core().is_exhausted() {
             engine.advance_to(NEVER)?;
@@ -115,7 +140,11 @@ pub fn run_between(
         engine.advance_to(NEVER)?;
     }
     let buffered_pages = engine.buffered_pages();
-    Ok(engine.core_mut().finish(buffered_pages))
+    let (tally, series) = engine.core_mut().finish(buffered_pages);
+    if !tally.gave_up {
+        *settled = engine.settle().ok();
+    }
+    Ok((tally, series))
 }
 
 /// Loads a drive and its buffer, and lets all requests that were in flight complete. What that run counted is of no
@@ -124,9 +153,7 @@ pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Rea
     let mut nothing: &[Request] = &[];
     let mut engine = engine(drive, &mut nothing, Settled::from(buffer), &RunOptions::default());
     engine.load(from)?;
-    engine.core_mut().reset_counts();
-    engine.advance_to(NEVER)?;
-    Ok(engine.into_settled())
+    engine.settle()
 }
 
 /// The engine that fits a drive.
@@ -160,6 +187,13 @@ trait TraceEngine<'a>: Engine<TraceWorld<'a>> {
 
     /// The state that remains when nothing happens in the drive.
     fn into_settled(self: Box<Self>) -> Settled;
+
+    /// Lets all requests that are in flight complete, without counting them.
+    fn settle(mut self: Box<Self>) -> Result<Settled, Error> {
+        self.core_mut().reset_counts();
+        self.advance_to(NEVER)?;
+        Ok(self.into_settled())
+    }
 
     /// Takes over what was saved, all of it.
     fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {
