@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,43 @@ def start_up(folder: Path) -> None:
     print(f"memory: {drive['memory_bytes'] / drive['pages']:.2f} bytes a page")
 
 
+def in_memory() -> None:
+    """A drive in memory: what a short run costs beyond its simulation, and a copy of the state of two drives."""
+    import numpy as np
+
+    from ioassay.packs.ssd import simulator
+
+    controller = {"write_cache": "2MiB", "program_unit": "32KiB", "flash_page": "16KiB", "command_read_us": 8}
+    feed: dict[str, Any] = {"feed": "closed:1", "window": "none", "driver": "fcfs"}
+    for blocks in (80, 1600):
+        shape = {"elements": 16, "dies": 1, "planes": 1, "blocks": blocks, "pages_per_block": 96, "reserve": 0.2}
+        drive = simulator.Drive({**shape, **controller}, precondition=1, **feed)
+        pages = drive.capacity_bytes // 4096
+        print(f"copy of a drive of {pages:,} pages: {1000 * median_s(drive.copy):.2f} ms")
+        offsets = np.random.default_rng(1).integers(0, pages, 500) * 4096
+        reads = {"kind": np.zeros(500, np.uint8), "offset_bytes": offsets, "bytes": np.full(500, 4096)}
+        for rows in (256, 2):
+            walls_s: list[float] = []
+
+            def short_run(rows: int = rows, walls_s: list[float] = walls_s) -> None:
+                walls_s.append(drive.run(reads, slices=rows).raw["wall_s"])  # noqa: B023
+
+            all_s = median_s(short_run)
+            beyond_s = all_s - statistics.median(walls_s)
+            print(
+                f"  500 reads, {rows} rows of the series: {1000 * all_s:.2f} ms, {1000 * beyond_s:.2f} beyond the run"
+            )
+
+
+def median_s(action: Callable[[], object], times: int = 200) -> float:
+    taken_s = []
+    for _ in range(times):
+        began_s = time.perf_counter()
+        action()
+        taken_s.append(time.perf_counter() - began_s)
+    return statistics.median(taken_s)
+
+
 def sweep_s(folder: Path, buffers: list[str], workers: int) -> float:
     """Seconds of one run of the sweep."""
     from ioassay.roles import Consent
@@ -194,6 +232,7 @@ def main() -> None:
         beside_duckdb(Path(folder))
         one_pass(Path(folder))
         start_up(Path(folder))
+    in_memory()
     sweep(workers)
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "LogSummary",
     "RefusalError",
     "Series",
+    "SimulatedDrive",
     "Witness",
     "device_models",
     "device_serve",
@@ -357,6 +358,29 @@ def sampled_hits(source: dict[str, Any], setups: list[dict[str, Any]], rate: flo
     `hits` has for each the requests and pages of the trace, the sampled ones, and ratios with `value` and `error`.
     Errors as of `simulate`; CoreError for a buffer that cannot be sampled.
     """
+
+class SimulatedDrive:
+    """A simulated SSD that stays in memory between runs.
+
+    setup is that of `simulate` without files of states; its feed holds for runs that are given none. Errors as
+    `simulate`. Methods may be called from any thread, one at a time.
+    """
+
+    pages: int
+    capacity_bytes: int
+    def __new__(cls, setup: dict[str, Any]) -> SimulatedDrive: ...
+    def copy(self) -> SimulatedDrive:
+        """A drive in the same state."""
+    def set_timing(self, options: dict[str, Any]) -> None:
+        """Change options with `is_timing`; CoreError names another one, and leaves the drive as it was."""
+    def run(
+        self, source: dict[str, Any], feed: dict[str, Any] | None = None, *, latencies: bool = False
+    ) -> dict[str, Any]:
+        """Run a trace on the drive as the last run left it, from time 0 on; what `simulate` returns.
+
+        With latencies also `latency_us`: for each request, in order of issue, a float64 in microseconds, nan without a
+        completion. An error in the run leaves a drive that cannot be used, but copies of it can.
+        """
 
 def state_label(path: str | PathLike[str]) -> str:
     """The text that a saved state was given; CoreError for a file that is none, or damaged."""

@@ -11,7 +11,14 @@ pub fn whole_numbers(name: &str, column: &Bound<'_, PyAny>) -> PyResult<Vec<u64>
     if let Some(values) = buffer::<u64>(column) {
         return Ok(values);
     }
-    if let Some(values) = buffer::<i64>(column) {
+    if let Some(values) = buffer::<u8>(column) {
+        return Ok(values.into_iter().map(u64::from).collect());
+    }
+    if let Some(values) = buffer::<u32>(column) {
+        return Ok(values.into_iter().map(u64::from).collect());
+    }
+    let signed = buffer::<i64>(column);
+    if let Some(values) = signed.or_else(|| Some(buffer::<i32>(column)?.into_iter().map(i64::from).collect())) {
         return values
             .into_iter()
             .enumerate()

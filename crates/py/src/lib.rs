@@ -35,6 +35,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<logs::DirectionSummary>()?;
     module.add_class::<logs::LogSummary>()?;
     module.add_class::<logs::Series>()?;
+    module.add_class::<simulation::SimulatedDrive>()?;
     module.add_class::<witness::Witness>()?;
     module.add_function(wrap_pyfunction!(containers::unpack, module)?)?;
     module.add_function(wrap_pyfunction!(device::device_models, module)?)?;

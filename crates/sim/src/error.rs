@@ -35,6 +35,12 @@ pub enum Error {
     /// A saved state of something else.
     #[error("the state is of {seen}, expected {wanted}")]
     OtherState { seen: String, wanted: String },
+    /// A drive whose last run failed, or was given up, so that requests are in flight.
+    #[error("the drive's last run failed or was given up: expected a copy of the drive from before it")]
+    Unsettled,
+    /// An option that a drive with a state cannot change.
+    #[error("{name} decides where pages are, and they are there: expected times, rates and bandwidths, or a new drive")]
+    Structural { name: String },
     /// The caller did not want it to go on.
     #[error("stopped")]
     Stopped,

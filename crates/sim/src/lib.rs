@@ -15,6 +15,7 @@ pub mod policy;
 mod precondition;
 pub mod sampling;
 mod simulate;
+mod simulated_drive;
 pub mod state;
 mod steadiness;
 
@@ -23,4 +24,5 @@ pub use precondition::{Preconditioned, Preconditioning, precondition};
 pub use simulate::{
     BufferOptions, BufferSpec, ElementTotals, Load, Setup, Simulation, Start, option_table, simulate, simulate_from,
 };
+pub use simulated_drive::SimulatedDrive;
 pub use steadiness::{Steadiness, judge};

@@ -66,9 +66,17 @@ pub struct OptionRow {
     /// The least and the most, where they do not depend on other options.
     pub range: Option<(f64, f64)>,
     pub choices: &'static [&'static str],
+    /// Whether it only decides when things are done, so that a drive with a state may change it.
+    pub is_timing: bool,
     /// One line of help.
     pub about: String,
 }
+
+/// Options that only decide when things are done, beside times, rates and bandwidths.
+const RULES_OF_TIMING: [&str; 5] =
+    ["read_priority", "flash_channels", "link_duplex", "program_suspensions", "erase_suspensions"];
+/// The only time that decides more: a program unit has pages of one type with it.
+const STRUCTURAL_TIME: &str = "page_type_program_us";
 
 /// Options that belong together, each with its default at first.
 pub trait OptionSet: Default {
@@ -212,7 +220,9 @@ pub(crate) fn row<K: Kind>(
     };
     let help = about.split("\n\n").next().unwrap_or_default().trim().replace("\n ", " ").replace('`', "");
     let (kind, unit, choices) = (K::NAME, K::UNIT, K::CHOICES);
-    OptionRow { name, kind, unit, default, range, choices, about: help }
+    let is_rate = unit.starts_with("us") || ["MB/s", "commands/s"].contains(&unit);
+    let is_timing = (is_rate && name != STRUCTURAL_TIME) || RULES_OF_TIMING.contains(&name);
+    OptionRow { name, kind, unit, default, range, choices, is_timing, about: help }
 }
 
 /// Bytes as people write them.

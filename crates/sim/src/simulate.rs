@@ -8,12 +8,13 @@ use ioassay_block::Source;
 use crate::Error;
 use crate::drive::{Controller, Counters, Drive, Element, Spec};
 use crate::engine::{
-    self, BufferMode, Destaging, Flow, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBehind, WriteBuffer,
+    self, BufferMode, Destaging, Extras, Flow, RunOptions, Tally, TimeSeries, Workers, WriteBehind, WriteBuffer,
 };
 use crate::options::kinds::{AutoCount, AutoShare, Flag, Name, Size, choices};
 use crate::options::{OptionRow, OptionSet, options};
 use crate::policy::{self, BlockBy, Layout};
-use crate::precondition::{Preconditioned, Preconditioning, precondition};
+use crate::precondition::{Preconditioned, Preconditioning};
+use crate::simulated_drive::SimulatedDrive;
 use crate::state::{VERSION, put, take};
 use crate::steadiness::{Steadiness, judge};
 
@@ -83,6 +84,7 @@ pub fn option_table() -> [(&'static str, Vec<OptionRow>); 5] {
         default: 0.0.into(),
         range: Some((0.0, 1.0)),
         choices: &[],
+        is_timing: false,
         about: "Share of the drive to overwrite at random first.".into(),
     };
     [
@@ -222,63 +224,47 @@ pub fn simulate_from(
     workers: &dyn Workers,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<Simulation, Error> {
-    let mut drive = Drive::new(&setup.drive, setup.available_bytes)?;
-    let buffer = setup.buffer.as_ref().map(|buffer| buffer.make(&setup.drive)).transpose()?.flatten();
-    let mut settled = Settled::from(buffer);
     let mut from = None;
-    let (preconditioned, before) = match start {
+    let (mut simulated, before) = match start {
         Start::New => {
-            let done = setup.preconditioning.as_ref().map(|how| precondition(&mut drive, how, proceed)).transpose()?;
-            (done, wear(&drive))
+            let simulated = SimulatedDrive::new(setup, proceed)?;
+            let before = simulated.wear();
+            (simulated, before)
         }
         Start::State(input) => {
             let saved = take::<StateHead>(input)?.check(setup, false)?;
-            let new_buffer = settled.buffer.take_if(|_| saved.buffer == NO_BUFFER);
-            settled = engine::settle(&mut drive, settled.buffer, input)?;
-            settled.buffer = new_buffer.or(settled.buffer);
-            (saved.preconditioned, wear(&drive))
+            let mut simulated = SimulatedDrive::made(setup)?;
+            simulated.load(saved.buffer != NO_BUFFER, input)?;
+            simulated.preconditioned = saved.preconditioned;
+            let before = simulated.wear();
+            (simulated, before)
         }
         Start::Resumed(input) => {
             let saved = take::<StateHead>(input)?.check(setup, true)?;
             from = Some(input);
-            (saved.preconditioned, saved.before)
+            let preconditioned = saved.preconditioned;
+            (SimulatedDrive { preconditioned, ..SimulatedDrive::made(setup)? }, saved.before)
         }
     };
     if let Some(output) = &mut save {
-        put(*output, &StateHead::of(setup, preconditioned.clone(), before.clone()))?;
+        put(*output, &StateHead::of(setup, simulated.preconditioned.clone(), before.clone()))?;
     }
-    let (tally, series, flows) = match load {
-        Load::Flows(flows) => engine::run_flows(&mut drive, flows, settled, &setup.run, from, save)?,
-        Load::Trace(source) => {
-            let (tally, series) = if from.is_none() && save.is_none() && settled.is_by_tables() {
-                engine::run_with(&mut drive, source, settled.buffer, &setup.run, workers)?
-            } else {
-                engine::run_between(&mut drive, source, settled, &setup.run, from, save)?
-            };
-            (tally, series, Vec::new())
+    let by_tables = simulated.settled.take_if(|settled| from.is_none() && save.is_none() && settled.is_by_tables());
+    match (load, by_tables) {
+        (Load::Trace(source), Some(settled)) => {
+            let (drive, run) = (&mut simulated.drive, &setup.run);
+            let (tally, series) = engine::run_with(drive, source, settled.buffer, run, workers)?;
+            Ok(Simulation::of(&simulated, &before, (tally, series, Vec::new()), run))
         }
-    };
-    let steadiness = judge(&tally, &series, setup.run.issue_mode);
-    let elements = totals(&drive, &before, &tally.busy_ps);
-    Ok(Simulation {
-        counters: elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters)),
-        elements,
-        block_erases: block_erases(&drive, &before),
-        tally,
-        flows,
-        series,
-        preconditioned,
-        slc_free_share: drive.slc_free_share(),
-        steadiness,
-    })
+        (load, by_tables) => {
+            simulated.settled = simulated.settled.take().or(by_tables);
+            simulated.run_from(load, &setup.run, Extras { from, to: save, latencies: false }, &before)
+        }
+    }
 }
 
 /// The counters of an element and the erasures of its blocks.
-type Wear = (Counters, Vec<u32>);
-
-fn wear(drive: &Drive) -> Vec<Wear> {
-    drive.elements().iter().map(|element| (element.counters(), element.erases().to_vec())).collect()
-}
+pub(crate) type Wear = (Counters, Vec<u32>);
 
 fn block_erases(drive: &Drive, before: &[Wear]) -> BTreeMap<u32, u64> {
     let mut blocks: Vec<u64> = Vec::new();
@@ -294,6 +280,29 @@ fn block_erases(drive: &Drive, before: &[Wear]) -> BTreeMap<u32, u64> {
     (0..).zip(blocks).filter(|&(_, blocks)| blocks > 0).collect()
 }
 
+impl Simulation {
+    /// The results of a run on a drive whose wear was `before`.
+    pub(crate) fn of(
+        of: &SimulatedDrive,
+        before: &[Wear],
+        (tally, series, flows): (Tally, TimeSeries, Vec<Tally>),
+        options: &RunOptions,
+    ) -> Self {
+        let elements = totals(&of.drive, before, &tally.busy_ps);
+        Self {
+            counters: elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters)),
+            elements,
+            block_erases: block_erases(&of.drive, before),
+            steadiness: judge(&tally, &series, options.issue_mode),
+            tally,
+            flows,
+            series,
+            preconditioned: of.preconditioned.clone(),
+            slc_free_share: of.drive.slc_free_share(),
+        }
+    }
+}
+
 /// A [`Setup`]'s buffer that is none, in a saved state.
 const NO_BUFFER: &str = "None";
 
@@ -301,6 +310,8 @@ const NO_BUFFER: &str = "None";
 #[derive(serde::Serialize, serde::Deserialize)]
 struct StateHead {
     version: u32,
+    structure: String,
+    /// With its times.
     drive: String,
     buffer: String,
     run: String,
@@ -313,6 +324,7 @@ impl StateHead {
     fn of(setup: &Setup, preconditioned: Option<Preconditioned>, before: Vec<Wear>) -> Self {
         Self {
             version: VERSION,
+            structure: format!("{:?}", setup.drive.structure()),
             drive: format!("{:?}", setup.drive),
             buffer: format!("{:?}", setup.buffer),
             run: format!("{:?}", setup.run),
@@ -331,12 +343,13 @@ impl StateHead {
             Err(Error::OtherState { seen: seen.to_owned(), wanted: wanted.to_owned() })
         };
         same(&format!("version {}", self.version), &format!("version {VERSION}"))?;
-        same(&self.drive, &wanted.drive)?;
+        same(&self.structure, &wanted.structure)?;
         // A drive that had none may get any, but not within a run.
         if resumed || self.buffer != NO_BUFFER {
             same(&self.buffer, &wanted.buffer)?;
         }
         if resumed {
+            same(&self.drive, &wanted.drive)?;
             same(&self.run, &wanted.run)?;
         }
         Ok(self)

@@ -30,7 +30,7 @@ IDENTIFIED = ("yes", "combination", "no", "assumed")
 _ENTRY_KEYS = ("value", "unit", "basis", "source", "low", "high", "identified")
 BOUNDS = ("low", "high")
 _REQUIRED = ("value", "basis", "source")
-_MEASUREMENT_KEYS = ("about", "data", "source", "engine", "pattern", "sizes", "options", "limits")
+_MEASUREMENT_KEYS = ("about", "data", "source", "engine", "operation", "pattern", "sizes", "options", "limits")
 _POINT_KEYS = ("engine", "operation", "pattern", "size_bytes", "depth")
 _OPERATIONS, _PATTERNS = ("read", "write"), ("random", "sequential")
 _SCALES: Mapping[str, Mapping[str, float]] = {
@@ -234,7 +234,9 @@ class _Reader:
                 raise self._wrong(f"{key}.limits.{statistic}", f"is {hints.shown(limit)}; expected a share below 1")
         points = tuple(self._points(key, table))
         if not points:
-            raise self._wrong(f"{key}.data", f"has no row of this engine, pattern and sizes in {table['data']}")
+            raise self._wrong(
+                f"{key}.data", f"has no row of this engine, operation, pattern and sizes in {table['data']}"
+            )
         options = self._entries(f"{key}.options", table.get("options", {}))
         return Measurement(
             name,
@@ -267,7 +269,7 @@ class _Reader:
         points: list[Point] = []
         for number, row in enumerate(rows, 1):
             point = self._point(f"{key}.data", f"{path}, row {number}", row)
-            if all(table.get(part, row[part]) == row[part] for part in ("engine", "pattern")) and (
+            if all(table.get(part, row[part]) == row[part] for part in ("engine", "operation", "pattern")) and (
                 not sizes or point.size_bytes in sizes
             ):
                 points.append(point)

@@ -43,6 +43,8 @@ class Option:
     default: Any
     range: tuple[float, float] | None
     choices: list[str]
+    is_timing: bool
+    """Whether it only decides when things are done, so that a drive with a state may change it."""
     about: str
 
 

@@ -108,6 +108,15 @@ def test_measurements_are_selected_and_ordered(write: Write) -> None:
     assert measurement.options["channel_us_per_sector"].value == 0.1
 
 
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_a_measurement_selects_its_operation(write: Write, operation: str) -> None:
+    points = POINTS + "spdk,write,random,8192,2,9000,110,100,200\n"
+    (measurement,) = drive_files.load(
+        write(("[measurements.reads]", f'[measurements.reads]\noperation = "{operation}"'), points=points)
+    ).measurements
+    assert [point.depth for point in measurement.points] == ([1, 4, 1] if operation == "read" else [2])
+
+
 @cases("simulator", "drive_files")
 def test_what_is_wrong_in_a_file_is_named_with_its_key_or_row(write: Write, case: dict[str, str]) -> None:
     changes, points = [(case["replace"], case["by"])], POINTS

@@ -1,5 +1,6 @@
 //! The simulated drive: what Python says of it is read in `setup.rs`, what it gave is written by `outcome.rs`.
 
+mod drive;
 mod flows;
 mod outcome;
 mod sampling;
@@ -8,6 +9,7 @@ mod state_file;
 mod sweep;
 mod threads;
 
+pub use drive::SimulatedDrive;
 pub use outcome::columns;
 pub use sampling::sampled_hits;
 pub use state_file::state_label;

@@ -74,6 +74,7 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
             let made = recipe.source().map_err(|error| of_trace(error, None))?;
             (Box::new(made), None, None)
         }
+        Origin::Arrays(requests) => (Box::new(InMemory { requests: Arc::clone(requests), given: 0 }), None, None),
         Origin::Recorded { path, selection } => {
             let reader = Reader::open(path, *selection).map_err(|error| of_trace(error, Some(path.as_path())))?;
             (Box::new(reader), Some("recording"), Some(path.clone()))
@@ -233,7 +234,7 @@ fn end_of(spec: &SourceSpec) -> PyResult<u64> {
                            cannot be read twice to find it";
             return Err(exception(Failure::Argument(message.to_owned())));
         }
-        Origin::File(_) | Origin::Recorded { .. } => {}
+        Origin::File(_) | Origin::Arrays(_) | Origin::Recorded { .. } => {}
     }
     let unmoved = Preparation::default();
     let only_counted = Preparation {
@@ -287,6 +288,25 @@ impl Opened {
     /// What preparation has done so far.
     pub fn changes(&self) -> Changes {
         *self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Requests that came as arrays.
+struct InMemory {
+    requests: Arc<[Request]>,
+    given: usize,
+}
+
+impl Source for InMemory {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        let mut left = &self.requests[self.given..];
+        left.next_batch(batch)?;
+        self.given += batch.len();
+        Ok(())
+    }
+
+    fn only_writes(&self) -> bool {
+        (&self.requests[..]).only_writes()
     }
 }
 

@@ -2,21 +2,25 @@
 //!
 //! - `path` (`-` is standard input), `format` (absent: it is found) and `read`
 //!   (`out_of_order`, `zero_length`, `bad_lines`, `member`) and `cache` (`folder`, `limit_bytes`; absent: none), or `make` (a recipe), or `recording` (`path` of
-//!   what the witness recorded, `own`, `device` as `major:minor`), and
+//!   what the witness recorded, `own`, `device` as `major:minor`), or `arrays` (of equal length: `kind`, 0 read, 1 write,
+//!   2 trim, 3 flush; `offset_bytes`; `bytes`; `at_us`, absent: all 0), and
 //! - `prepare` (a preparation), and
 //! - `progress`, which is called with what was read and all there is (0: unknown): bytes of a file as
 //!   it is on disk, or requests of the cache.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ioassay_block::make::{Addresses, Arrivals, Recipe, Sizes};
 use ioassay_block::prepare::{Beyond, Devices, Kinds, Offsets, Preparation, Shrink, Sizing};
 use ioassay_block::trace::{BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit, ZeroLength};
+use ioassay_block::{Kind, Request};
 use ioassay_witness::record::Selection;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::cache::CacheSpec;
+use crate::columns::{numbers, whole_numbers};
 use crate::errors::{Failure, exception};
 use crate::fields::Fields;
 
@@ -33,6 +37,7 @@ pub struct SourceSpec {
 /// Where the requests come from.
 pub(super) enum Origin {
     Made(Recipe),
+    Arrays(Arc<[Request]>),
     Recorded { path: PathBuf, selection: Selection },
     File(TraceFile),
 }
@@ -55,7 +60,7 @@ impl SourceSpec {
                 file.path.as_ref().is_some_and(|path| path.is_file() || path.is_dir())
                     || super::processors::files(file.path.as_deref(), file.format.as_deref()).is_some()
             }
-            Origin::Made(_) | Origin::Recorded { .. } => true,
+            Origin::Made(_) | Origin::Arrays(_) | Origin::Recorded { .. } => true,
         }
     }
 
@@ -68,20 +73,22 @@ impl SourceSpec {
         let read = fields.fields("read")?;
         let recording = fields.fields("recording")?;
         let cache = fields.fields("cache")?;
+        let arrays = fields.fields("arrays")?;
         let listener = fields.item("progress")?.map(Bound::unbind);
         let prepare = fields.fields("prepare")?;
         fields.finish()?;
-        let origin = match (make, path, recording) {
-            (Some(make), None, None) => Origin::Made(recipe(make)?),
-            (None, None, Some(recording)) => recorded(recording)?,
-            (None, Some(path), None) => Origin::File(TraceFile {
+        let origin = match (make, path, recording, arrays) {
+            (Some(make), None, None, None) => Origin::Made(recipe(make)?),
+            (None, None, Some(recording), None) => recorded(recording)?,
+            (None, None, None, Some(arrays)) => Origin::Arrays(arrays_of(arrays)?),
+            (None, Some(path), None, None) => Origin::File(TraceFile {
                 path: (path.as_os_str() != "-").then_some(path),
                 format,
                 read: read.map(read_options).transpose()?.unwrap_or_default(),
                 cache: cache.map(cache_spec).transpose()?,
             }),
             _ => {
-                let message = "trace has to have one of path, make and recording".to_owned();
+                let message = "trace has to have one of path, make, recording and arrays".to_owned();
                 return Err(exception(Failure::Argument(message)));
             }
         };
@@ -106,6 +113,51 @@ fn recorded(mut fields: Fields<'_>) -> PyResult<Origin> {
     fields.finish()?;
     Ok(Origin::Recorded { path: path.into(), selection })
 }
+
+/// Requests by columns.
+fn arrays_of(mut fields: Fields<'_>) -> PyResult<Arc<[Request]>> {
+    let mut column = |name: &'static str| {
+        let absent = || exception(Failure::Argument(format!("trace.arrays has no {name}")));
+        fields.item(name)?.ok_or_else(absent)
+    };
+    let whole = |name: &str, item: &Bound<'_, PyAny>| whole_numbers(&format!("trace.arrays.{name}"), item);
+    let kinds = whole("kind", &column("kind")?)?;
+    let offsets = whole("offset_bytes", &column("offset_bytes")?)?;
+    let lengths = whole("bytes", &column("bytes")?)?;
+    let times = fields.item("at_us")?.map(|item| numbers("trace.arrays.at_us", &item)).transpose()?;
+    fields.finish()?;
+    let wrong = |name: &str, at: usize, seen: &dyn std::fmt::Display, wanted: &str| {
+        exception(Failure::Argument(format!("trace.arrays.{name}[{at}] is {seen}, expected {wanted}")))
+    };
+    let times_len = times.as_ref().map_or(kinds.len(), Vec::len);
+    for (name, length) in [("offset_bytes", offsets.len()), ("bytes", lengths.len()), ("at_us", times_len)] {
+        if length != kinds.len() {
+            let message = format!("trace.arrays.{name} has {length} items, expected {}, as kind has", kinds.len());
+            return Err(exception(Failure::Argument(message)));
+        }
+    }
+    let mut last_us = 0.0;
+    let request = |at: usize| {
+        let kind = match kinds[at] {
+            0 => Kind::Read,
+            1 => Kind::Write,
+            2 => Kind::Trim,
+            3 => Kind::Flush,
+            other => return Err(wrong("kind", at, &other, "0 (read), 1 (write), 2 (trim) or 3 (flush)")),
+        };
+        let at_us = times.as_ref().map_or(0.0, |times| times[at]);
+        if !(last_us..=LONGEST_US).contains(&at_us) {
+            return Err(wrong("at_us", at, &at_us, &format!("{last_us}, the time before it, to {LONGEST_US}")));
+        }
+        last_us = at_us;
+        let (offset_bytes, length_bytes) = (offsets[at], lengths[at]);
+        Ok(Request { at_ns: (at_us * 1e3).round() as u64, offset_bytes, length_bytes, device: 0, kind })
+    };
+    (0..kinds.len()).map(request).collect()
+}
+
+/// A hundred days, which is the longest trace of a simulation.
+const LONGEST_US: f64 = 8.64e12;
 
 fn cache_spec(mut fields: Fields<'_>) -> PyResult<CacheSpec> {
     let folder = fields.item("folder")?.map(|item| item.extract());

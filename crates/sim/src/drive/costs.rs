@@ -2,6 +2,7 @@
 
 use super::spec::{SECTOR_BYTES, Spec};
 
+#[derive(Clone)]
 pub(super) struct Costs {
     read: u64,
     transfer_per_sector: u64,

@@ -50,7 +50,7 @@ pub(super) struct Plane {
 ///
 /// In its tables of pages zero means "as initially", and the system grants each of them page by page when it is written:
 /// so a new drive of any size starts at once.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Default, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Element {
     /// Logical page -> physical page + 1; 0: as initially.
     map: Vec<u32>,

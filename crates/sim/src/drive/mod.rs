@@ -42,6 +42,7 @@ use translation::Translation;
 pub(crate) use translation::{Gained, Position, UnitPlace};
 
 /// A drive whose every page holds data, as after it was once written from end to end.
+#[derive(Clone)]
 pub struct Drive {
     shape: Shape,
     costs: Costs,
@@ -82,6 +83,13 @@ impl Drive {
 
     pub fn spec(&self) -> &Spec {
         &self.shape.spec
+    }
+
+    /// Takes over the times of a specification of the same [structure](Spec::structure).
+    pub(crate) fn set_timing(&mut self, spec: &Spec) {
+        debug_assert_eq!(self.spec().structure(), spec.structure(), "the tables fit");
+        self.costs = Costs::of(spec);
+        self.shape.spec = spec.clone();
     }
 
     /// The element of a page, and its number there.

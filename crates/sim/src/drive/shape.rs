@@ -42,6 +42,7 @@ impl Placement {
     }
 }
 
+#[derive(Clone)]
 pub(super) struct Shape {
     pub spec: Spec,
     /// Blocks of a plane that hold exported pages initially.

@@ -1,12 +1,14 @@
 //! The specification of a drive: geometry, times and policies.
 
+use std::sync::LazyLock;
+
 use super::controller::Controller;
 use crate::Error;
 use crate::error::require;
 use crate::options::kinds::{
     Count, Flag, Microseconds, MicrosecondsPerByte, MicrosecondsPerSector, PageSize, Share, choices,
 };
-use crate::options::{options, within};
+use crate::options::{Given, OptionRow, OptionSet, options, within};
 
 pub use crate::options::kinds::SECTOR_BYTES;
 
@@ -125,7 +127,41 @@ options! {
     }
 }
 
+/// The options that a drive with a state may change.
+static TIMING: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
+    let rows = Spec::rows().into_iter().chain(Controller::rows());
+    rows.filter(|row| row.is_timing).collect()
+});
+
 impl Spec {
+    /// Changes an option that only decides when things are done.
+    pub fn set_timing(&mut self, name: &str, given: &Given) -> Result<(), Error> {
+        let had_controller = self.controller.is_some();
+        if !OptionSet::set(self, name, given)? {
+            return Err(Error::UnknownOption { name: name.to_owned(), of: Self::OF });
+        }
+        if had_controller {
+            self.controller.get_or_insert_default();
+        }
+        if TIMING.iter().any(|row| row.name == name) && self.controller.is_some() == had_controller {
+            return Ok(());
+        }
+        Err(Error::Structural { name: name.to_owned() })
+    }
+
+    /// The same without times: what decides where pages go.
+    pub(crate) fn structure(&self) -> Self {
+        let mut structure = self.clone();
+        for row in TIMING.iter() {
+            let set = OptionSet::set(&mut structure, row.name, &row.default);
+            debug_assert!(set.is_ok_and(|known| known), "{} has a default", row.name);
+        }
+        if self.controller.is_some() {
+            structure.controller.get_or_insert_default();
+        }
+        structure
+    }
+
     /// Checks that such a drive can work.
     pub fn check(&self) -> Result<(), Error> {
         self.check_counts()?;

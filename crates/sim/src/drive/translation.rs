@@ -43,7 +43,7 @@ pub(super) struct Superblock {
 }
 
 /// A superblock that is being written.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Open {
     superblock: u32,
     /// The next row of each element.
@@ -51,7 +51,7 @@ pub(super) struct Open {
     pub units_left: u32,
 }
 
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Default, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Group {
     pub free: VecDeque<u32>,
     /// By stream: pages of the host, moved pages, pages of the host to the SLC region.
@@ -69,6 +69,7 @@ pub(super) struct Group {
 }
 
 /// The rules of the SLC region, the same for each group of elements.
+#[derive(Clone)]
 pub(super) struct SlcRegion {
     /// Superblocks of a group, at most.
     pub superblocks: u32,
@@ -118,6 +119,7 @@ pub(crate) struct UnitPlace {
     pub slc: bool,
 }
 
+#[derive(Clone)]
 pub(crate) struct Translation {
     pub(super) map: Vec<u32>,
     pub(super) reverse: Vec<u32>,

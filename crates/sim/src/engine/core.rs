@@ -115,6 +115,7 @@ impl<W: World> Core<W> {
         self.series.current_row().issued += 1;
         let sector = u64::from(request.first) * u64::from(self.page_sectors) + u64::from(request.skip);
         let id = self.requests.insert(InFlight { request, issued_ps: now_ps, dispatched_ps: now_ps, parts: 0 });
+        self.tally.issue(id);
         self.listener.issued(id);
         let is_urgent = self.arrivals.issued(now_ps);
         Some((id, self.host_queue.issue(id, sector, is_urgent)))
@@ -134,6 +135,7 @@ impl<W: World> Core<W> {
         let in_flight = self.requests.remove(id);
         let response_ps = self.now_ps - in_flight.issued_ps;
         let device_ps = self.now_ps - in_flight.dispatched_ps;
+        self.tally.record_latency(id, response_ps);
         self.tally.complete(in_flight.request.kind, response_ps, device_ps, in_flight.request.sectors);
         self.arrivals.completed(&in_flight.request, self.now_ps, response_ps, device_ps);
         self.listener.record(Event::Complete { request: id, at_ps: self.now_ps });

@@ -282,6 +282,9 @@ impl<W: World, E: Elements> Engine<W> for ReferenceEngine<W, E> {
     fn reset_clock(&mut self) {
         self.core.reset_clock();
         self.reset_elements();
+        if let Some(buffer) = &mut self.buffer {
+            buffer.begin(self.core.drive.spec().mean_write_ps());
+        }
     }
 
     fn is_buffered(&self, page: Page) -> bool {

@@ -73,6 +73,11 @@ impl InlineBuffer {
         ]
     }
 
+    /// The clock begins at 0, with nothing in progress.
+    pub fn begin(&mut self, service_ps: u64) {
+        self.policy.begin(service_ps);
+    }
+
     pub fn held_pages(&self) -> u64 {
         self.policy.len() as u64
     }

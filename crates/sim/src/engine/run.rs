@@ -23,7 +23,7 @@ use super::load::flows::{Flow, Flows};
 use super::load::lookahead::Lookahead;
 use super::load::reshaping_buffer::ReshapingBuffer;
 use super::load::trace_input::{IssueMode, TraceInput};
-use super::tally::Tally;
+use super::tally::{Latencies, Tally};
 use super::time_series::TimeSeries;
 use super::timers::NEVER;
 use super::workers::{OneThread, Workers};
@@ -55,7 +55,8 @@ pub fn run_with(
     workers: &dyn Workers,
 ) -> Result<(Tally, TimeSeries), Error> {
     if !is_write_stream(drive.spec(), source, buffer.as_ref(), options) {
-        return run_between(drive, source, Settled::from(buffer), options, None, None);
+        let mut settled = Some(Settled::from(buffer));
+        return run_between(drive, source, &mut settled, options, Extras::default());
     }
     options.check()?;
     let is_repeatable = source.is_repeatable();
@@ -74,6 +75,17 @@ pub struct Settled {
     controller: Option<Remains>,
 }
 
+/// What a run has besides its load.
+#[derive(Default)]
+pub struct Extras<'from, 'to> {
+    /// A run that was saved, which goes on.
+    pub from: Option<&'from mut dyn Read>,
+    /// Where the run is saved.
+    pub to: Option<&'to mut dyn Write>,
+    /// Whether the latency of each request is kept ([`Tally::latencies`]).
+    pub latencies: bool,
+}
+
 impl From<Option<WriteBuffer>> for Settled {
     fn from(buffer: Option<WriteBuffer>) -> Self {
         Self { buffer, controller: None }
@@ -85,38 +97,54 @@ impl Settled {
     pub(crate) fn is_by_tables(&self) -> bool {
         self.controller.is_none()
     }
+
+    /// A copy, with an empty buffer of the same kind in which it is made.
+    pub(crate) fn copy(&self, mut buffer: Option<WriteBuffer>) -> Result<Self, Error> {
+        if let (Some(from), Some(to)) = (&self.buffer, &mut buffer) {
+            let mut bytes = Vec::new();
+            from.policy.save(&mut bytes)?;
+            to.policy.load(&mut &bytes[..])?;
+            to.destager.clone_from(&from.destager);
+        }
+        Ok(Self { buffer, controller: self.controller.clone() })
+    }
 }
 
-/// As [`run`], from a state that was saved (`from`) and into one (`to`), or on a drive that has `settled`, always event
-/// by event.
+/// As [`run`], from a state that was saved and into one, or on a drive that has `settled`, always event by event. Leaves
+/// there how the drive settles behind it, and `None` behind a run that failed or was given up.
 pub fn run_between(
     drive: &mut Drive,
     source: &mut dyn Source,
-    settled: Settled,
+    settled: &mut Option<Settled>,
     options: &RunOptions,
-    from: Option<&mut dyn Read>,
-    to: Option<&mut dyn Write>,
+    extras: Extras<'_, '_>,
 ) -> Result<(Tally, TimeSeries), Error> {
     options.check()?;
-    if let Some(buffer) = &settled.buffer {
-        buffer.mode.check(drive.spec())?;
-    }
-    let (lookahead, inline) = load_of(drive.spec(), source, settled.buffer, options);
-    let mut engine = engine(drive, lookahead, inline, settled.controller, options);
-    between(&mut *engine, from, to)
+    begin(drive, settled)?;
+    let Settled { buffer, controller } = settled.take().unwrap_or_default();
+    let (lookahead, inline) = load_of(drive.spec(), source, buffer, options);
+    let mut engine = engine(drive, lookahead, inline, controller, options);
+    let done = between(&mut *engine, extras)?;
+    *settled = remaining(engine, &done.0);
+    Ok(done)
+}
+
+/// How a drive settles behind a run; `None` where that was given up.
+fn remaining<'a, A: Arrivals>(engine: Box<dyn LoadEngine<'a, A> + 'a>, tally: &Tally) -> Option<Settled> {
+    if tally.gave_up { None } else { engine.settle().ok() }
 }
 
 /// All of a run, from a state that was saved and into one.
 fn between<'a, A: Arrivals>(
     engine: &mut (dyn LoadEngine<'a, A> + 'a),
-    from: Option<&mut dyn Read>,
-    to: Option<&mut dyn Write>,
+    extras: Extras<'_, '_>,
 ) -> Result<(Tally, TimeSeries), Error> {
-    if let Some(input) = from {
+    if let Some(input) = extras.from {
         engine.load(input)?;
     }
+    engine.core_mut().tally.latencies = extras.latencies.then(Latencies::default);
     engine.refill()?;
-    if let Some(output) = to {
+    if let Some(output) = extras.to {
         engine.core_mut().pauses_at_end = true;
         if !engine.core().is_exhausted() {
             engine.advance_to(NEVER)?;
@@ -131,27 +159,37 @@ fn between<'a, A: Arrivals>(
     Ok(engine.core_mut().finish(buffered_pages))
 }
 
-/// Runs several loads at once on a drive that has `settled`; the last result is what each flow had.
+/// As [`run_between`], of several loads at once; the last result is what each flow had.
 pub fn run_flows(
     drive: &mut Drive,
     flows: Vec<Flow<'_>>,
-    settled: Settled,
+    settled: &mut Option<Settled>,
     options: &RunOptions,
-    from: Option<&mut dyn Read>,
-    to: Option<&mut dyn Write>,
+    extras: Extras<'_, '_>,
 ) -> Result<(Tally, TimeSeries, Vec<Tally>), Error> {
     options.check()?;
     Flow::check(&flows, options)?;
-    if let Some(buffer) = &settled.buffer {
-        buffer.mode.check(drive.spec())?;
-        // A buffer in front of the drive merges the pages of flows.
-        require(buffer.mode == BufferMode::Inline, "mode", "reshape", || "inline, or no buffer, with several flows")?;
-    }
-    let inline = settled.buffer.map(InlineBuffer::new);
+    begin(drive, settled)?;
+    let Settled { buffer, controller } = settled.take().unwrap_or_default();
+    // A buffer in front of the drive merges the pages of flows.
+    let is_inline = buffer.as_ref().is_none_or(|buffer| buffer.mode == BufferMode::Inline);
+    require(is_inline, "mode", "reshape", || "inline, or no buffer, with several flows")?;
     let flows = Flows::new(flows, drive.spec(), options.unaligned);
-    let mut engine = engine(drive, flows, inline, settled.controller, options);
-    let (tally, series) = between(&mut *engine, from, to)?;
-    Ok((tally, series, engine.core_mut().arrivals.take_tallies()))
+    let mut engine = engine(drive, flows, buffer.map(InlineBuffer::new), controller, options);
+    let (tally, series) = between(&mut *engine, extras)?;
+    let tallies = engine.core_mut().arrivals.take_tallies();
+    *settled = remaining(engine, &tally);
+    Ok((tally, series, tallies))
+}
+
+/// Makes the buffer ready for another run.
+fn begin(drive: &Drive, settled: &mut Option<Settled>) -> Result<(), Error> {
+    let before = settled.as_mut().ok_or(Error::Unsettled)?;
+    if let Some(buffer) = &mut before.buffer {
+        buffer.mode.check(drive.spec())?;
+        buffer.policy.begin(drive.spec().mean_write_ps());
+    }
+    Ok(())
 }
 
 /// Loads a drive and its buffer, and lets all requests that were in flight complete. What that run counted is of no
@@ -162,9 +200,7 @@ pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Rea
     let (lookahead, inline) = load_of(drive.spec(), &mut nothing, buffer, &options);
     let mut engine = engine(drive, lookahead, inline, None, &options);
     engine.load(from)?;
-    engine.core_mut().reset_counts();
-    engine.advance_to(NEVER)?;
-    Ok(engine.into_settled())
+    engine.settle()
 }
 
 /// The engine that fits a drive, which remains as another run left it.
@@ -198,6 +234,13 @@ trait LoadEngine<'a, A: Arrivals>: Engine<LoadWorld<'a, A>> {
 
     /// The state that remains when nothing happens in the drive.
     fn into_settled(self: Box<Self>) -> Settled;
+
+    /// Lets all requests that are in flight complete, without counting them.
+    fn settle(mut self: Box<Self>) -> Result<Settled, Error> {
+        self.core_mut().reset_counts();
+        self.advance_to(NEVER)?;
+        Ok(self.into_settled())
+    }
 
     /// Takes over what was saved, all of it.
     fn load(&mut self, input: &mut dyn Read) -> Result<(), Error> {

@@ -106,9 +106,46 @@ pub struct Tally {
     pub translation_writes: u64,
     /// Busy time of each element, picoseconds.
     pub busy_ps: Vec<u64>,
+    /// The response time of each request, where they are wanted one by one.
+    #[serde(skip)]
+    pub latencies: Option<Latencies>,
+}
+
+/// Response times in order of issue.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Latencies {
+    /// Picoseconds; `u64::MAX` for a request that is not complete.
+    pub latencies_ps: Vec<u64>,
+    /// For each request in flight, by its number in the engine, its place among them.
+    places: Vec<usize>,
+}
+
+impl Latencies {
+    fn issue(&mut self, id: u32) {
+        let id = id as usize;
+        if id >= self.places.len() {
+            self.places.resize(id + 1, 0);
+        }
+        self.places[id] = self.latencies_ps.len();
+        self.latencies_ps.push(u64::MAX);
+    }
 }
 
 impl Tally {
+    #[inline]
+    pub(super) fn issue(&mut self, id: u32) {
+        if let Some(latencies) = &mut self.latencies {
+            latencies.issue(id);
+        }
+    }
+
+    #[inline]
+    pub(super) fn record_latency(&mut self, id: u32, response_ps: u64) {
+        if let Some(latencies) = &mut self.latencies {
+            latencies.latencies_ps[latencies.places[id as usize]] = response_ps;
+        }
+    }
+
     #[inline]
     pub(super) fn complete(&mut self, kind: Kind, response_ps: u64, device_ps: u64, sectors: u32) {
         let responses = match kind {

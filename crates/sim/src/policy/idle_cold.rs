@@ -232,6 +232,11 @@ impl IdleCold {
 }
 
 impl Policy for IdleCold {
+    fn begin(&mut self, service_ps: u64) {
+        self.busy_until_ps.fill(0);
+        self.service_ps = service_ps.max(1);
+    }
+
     fn write(&mut self, page: Page, drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) -> Access {
         self.writes += 1;
         let element = self.elements.rem(page);

@@ -10,7 +10,7 @@ struct Link {
 }
 
 /// Lists of slots. The front is where slots come in (newest), the back where they leave (oldest).
-#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Lists {
     links: Box<[Link]>,
     slots: u32,

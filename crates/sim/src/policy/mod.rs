@@ -148,6 +148,9 @@ pub trait Policy: Stored {
         true
     }
 
+    /// A run begins at time 0: no element works on a page, and programs one in `service_ps`.
+    fn begin(&mut self, _service_ps: u64) {}
+
     /// Whether the policy is made for write-behind, so that an inline buffer writes ahead of need
     /// unless that is switched off.
     fn writes_behind(&self) -> bool {

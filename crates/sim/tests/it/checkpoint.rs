@@ -13,7 +13,7 @@ use ioassay_sim::{
 use proptest::prelude::*;
 
 /// Requests of all kinds, some of them at the same time.
-fn load(spec: &Spec, seed: u64, requests: u32, gap_us: u32, only_writes: bool) -> Vec<Request> {
+pub fn load(spec: &Spec, seed: u64, requests: u32, gap_us: u32, only_writes: bool) -> Vec<Request> {
     let kinds = if only_writes { [0; 3] } else { [1, 1, 6] };
     let mix = Mix { kinds, gap_ns: 1000 * gap_us, burst: 2, most_pages: 6, parts: false };
     mixed(&mut Chance(seed), spec.pages(), requests, mix)
@@ -128,7 +128,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn options()(
+    pub fn options()(
         issue_mode in prop_oneof![
             Just(IssueMode::OpenLoop), Just(IssueMode::ScaledOpenLoop(0.3)), Just(IssueMode::ClosedLoop(9)),
             Just(IssueMode::Bursts { size: 7, gap_ps: 500_000_000 }),
@@ -147,13 +147,13 @@ prop_compose! {
     }
 }
 
-fn buffer(spec: &Spec, policy: &str, mode: BufferMode) -> BufferSpec {
+pub fn buffer(spec: &Spec, policy: &str, mode: BufferMode) -> BufferSpec {
     with(buffer_spec(spec, policy, 24, mode), |buffer| {
         buffer.settings.compensation = policy == "bplru";
     })
 }
 
-fn content(of: &Simulation) -> (&Tally, &[ElementTotals], Option<&Preconditioned>) {
+pub fn content(of: &Simulation) -> (&Tally, &[ElementTotals], Option<&Preconditioned>) {
     (&of.tally, &of.elements, of.preconditioned.as_ref())
 }
 
@@ -162,11 +162,11 @@ fn rows(series: &TimeSeries) -> (u64, &[TimeSlice]) {
 }
 
 /// A run from there on, whose state is not saved.
-fn continued(start: Start<'_>, mut load: impl Source, setup: &Setup) -> Result<Simulation, Error> {
+pub fn continued(start: Start<'_>, mut load: impl Source, setup: &Setup) -> Result<Simulation, Error> {
     simulate_from(start, Load::Trace(&mut load), setup, None, &OneThread, &mut || true)
 }
 
-fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<u8>) {
+pub fn saved(start: Start<'_>, load: &[Request], setup: &Setup) -> (Simulation, Vec<u8>) {
     let (mut state, mut load) = (Vec::new(), Unsaid(load));
     let to = Some(&mut state as _);
     let done = simulate_from(start, Load::Trace(&mut load), setup, to, &OneThread, &mut || true);

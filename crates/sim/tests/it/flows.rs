@@ -2,7 +2,7 @@
 
 use ioassay_block::make::{Addresses, Arrivals, Made, Recipe};
 use ioassay_sim::drive::{Controller, Overlap, Spec};
-use ioassay_sim::engine::{BufferMode, Flow, OneThread, RunOptions, Settled, Tally, run, run_flows};
+use ioassay_sim::engine::{BufferMode, Extras, Flow, OneThread, RunOptions, Settled, Tally, run, run_flows};
 use ioassay_sim::options::OptionSet as _;
 use ioassay_sim::{Error, Load, Start, simulate_from};
 
@@ -26,7 +26,8 @@ fn no_window() -> RunOptions {
 }
 
 fn run_on(spec: &Spec, flows: Vec<Flow<'_>>, options: &RunOptions) -> Result<(Tally, Vec<Tally>), Error> {
-    run_flows(&mut drive(spec), flows, Settled::default(), options, None, None).map(|(all, _, each)| (all, each))
+    run_flows(&mut drive(spec), flows, &mut Some(Settled::default()), options, Extras::default())
+        .map(|(all, _, each)| (all, each))
 }
 
 fn mean_ps(tally: &Tally) -> f64 {
@@ -59,7 +60,8 @@ fn one_flow_is_the_trace_of_its_requests() {
             let mut source = made(&recipe);
             let flows = vec![flow(&mut source, depth)];
             let (seen, series, each) =
-                run_flows(&mut drive(spec), flows, Settled::default(), &no_window(), None, None).expect("flows");
+                run_flows(&mut drive(spec), flows, &mut Some(Settled::default()), &no_window(), Extras::default())
+                    .expect("flows");
             assert_eq!(seen, wanted, "{feed}");
             assert_eq!(series.rows, wanted_series.rows);
             assert_eq!((&each[0].reads, &each[0].writes), (&wanted.reads, &wanted.writes));

@@ -16,6 +16,7 @@ mod policy_golden;
 mod policy_models;
 mod precondition;
 mod sampling;
+mod simulated_drive;
 mod slc_region;
 mod spec;
 mod steadiness;

@@ -39,7 +39,9 @@ __all__ = [
 
 Trace = str | Path | Mapping[str, Any]
 """A file (`-` is standard input), the name of a shipped trace, a recipe, `{"recording": …}` for what the witness wrote
-down (`path`, and optionally `own`: only the command's own requests, `device`: major:minor), or what `source` made."""
+down (`path`, and optionally `own`: only the command's own requests, `device`: major:minor), arrays of equal length, or
+what `source` made. Arrays are `kind` (0 read, 1 write, 2 trim, 3 flush), `offset_bytes`, `bytes` and, optionally,
+`at_us`."""
 
 
 def formats() -> list[dict[str, Any]]:
@@ -93,7 +95,9 @@ def source(
     """
     described: dict[str, Any]
     if isinstance(trace, Mapping):
-        described = dict(trace) if trace.keys() & {"path", "make", "recording", "flows"} else {"make": dict(trace)}
+        if not trace.keys() & {"path", "make", "recording", "arrays", "flows"}:
+            trace = {"arrays" if "offset_bytes" in trace else "make": dict(trace)}
+        described = dict(trace)
     else:
         named = shipped().get(str(trace))
         described = {"path": str(named if named and not Path(trace).exists() else Path(trace))}

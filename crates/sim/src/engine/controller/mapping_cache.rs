@@ -29,13 +29,14 @@ struct Entry {
 }
 
 /// A translation page that is being read, because entries are missing.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Default, Clone, serde::Serialize, serde::Deserialize)]
 struct Fetch {
     pages: Vec<Page>,
     /// Requests that wait for it.
     waiting: Vec<u32>,
 }
 
+#[derive(Clone)]
 pub(super) struct MappingCache {
     /// Entries that it has at most.
     capacity: usize,

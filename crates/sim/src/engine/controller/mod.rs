@@ -54,6 +54,7 @@ pub(super) struct ControllerEngine<W: World> {
 }
 
 /// The state of a controller between two runs.
+#[derive(Clone)]
 pub(super) struct Remains {
     cache: WriteCache,
     mapping: Option<MappingCache>,

@@ -43,7 +43,7 @@ pub(in crate::engine) enum Admission {
 }
 
 /// A flush: what arrived before it and is not programmed.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Flush {
     request: u32,
     arrivals: u64,
@@ -57,7 +57,7 @@ pub(in crate::engine) struct Programmed {
     pub request: Option<u32>,
 }
 
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Default, Clone, serde::Serialize, serde::Deserialize)]
 pub(in crate::engine) struct WriteCache {
     /// Pages; 0: there is no cache.
     capacity: usize,

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -27,6 +28,7 @@ from ioassay.simulation.options import (
     BUFFER,
     CONTROLLER,
     DRIVE,
+    FEED,
     MEMORY_SHARE,
     NAMES,
     NONE,
@@ -35,6 +37,7 @@ from ioassay.simulation.options import (
     VARIANTS,
     Option,
     available_bytes,
+    known,
     policy_meanings,
     setup,
 )
@@ -45,6 +48,7 @@ __all__ = [
     "NAMES",
     "OPTIONS",
     "WARRANTY_YEARS",
+    "Drive",
     "Estimate",
     "Lifetime",
     "OfflineOptimum",
@@ -166,6 +170,64 @@ def _finished_uninterrupted(files: ExitStack) -> bool:
     return bool(came)
 
 
+class Drive:
+    """A simulated SSD in memory: runs follow each other on it, its state is copied, and its times are changed.
+
+    `drive` and the options are those of `simulate`; `precondition` wears it, and options of `feed` hold for each run
+    that has no others. Raises as `simulate`.
+    """
+
+    def __init__(self, drive: str | Path | Mapping[str, Any] | None = None, **options: Any) -> None:
+        self._wanted = _limited({**drive_options(drive), **options}, None)
+        with traces.core_errors({}):
+            self._drive = _core.SimulatedDrive(self._wanted)
+
+    @property
+    def capacity_bytes(self) -> int:
+        return self._drive.capacity_bytes
+
+    def copy(self) -> Drive:
+        """A drive in the same state, on which runs have no effect on this one."""
+        copy = Drive.__new__(Drive)
+        copy._wanted = self._wanted
+        with traces.core_errors({}):
+            copy._drive = self._drive.copy()
+        return copy
+
+    def set_timing(self, **options: Any) -> None:
+        """Change options that only decide when things are done (`Option.is_timing`): times, rates, bandwidths.
+
+        UsageError for others, and for what the drive cannot be; it is as before then.
+        """
+        with traces.core_errors({}):
+            self._drive.set_timing({name: option_value(known(name), value) for name, value in options.items()})
+
+    def run(
+        self,
+        trace: traces.Trace,
+        *,
+        prepare: Mapping[str, Any] | None = None,
+        latencies: bool = False,
+        **feed: Any,
+    ) -> Simulation:
+        """Run a trace on the drive as the last run left it, from time 0 on.
+
+        `trace` and `prepare` are those of `simulate`, `feed` its options of when requests are issued. With `latencies`
+        the result has that of each request (`Simulation.latencies_us`). A run that fails or is given up leaves a drive
+        that cannot be used: copy it before. Raises as `simulate`.
+        """
+        described = traces.source(trace, prepare=prepare)
+        chosen = dict(self._wanted[FEED])
+        for name, value in feed.items():
+            if (option := known(name)).group != FEED:
+                names = ", ".join(each.name for each in OPTIONS if each.group == FEED)
+                raise UsageError(f"{name} is an option of the {option.group}, expected of {names}")
+            chosen[name] = option_value(option, value)
+        with traces.core_errors(described):
+            raw = self._drive.run(described, chosen, latencies=latencies)
+        return _outcome(raw, described, self._wanted)
+
+
 def sweep(
     trace: traces.Trace,
     runs: Sequence[Mapping[str, Any]],
@@ -283,8 +345,9 @@ def check(options: Mapping[str, Any]) -> dict[str, Any]:
 def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> dict[str, Any]:
     """The options of a simulation that begins with the state in `path`: those of the state, and those `given`.
 
-    Options of the drive are the state's; with a buffer that was used, so are those of the buffer; to resume a run, all
-    are. Raises UsageError, which names the option that differs, InputError for a file that is no state.
+    Options of the drive are the state's, unless they only decide when things are done; with a buffer that was used, so
+    are those of the buffer; to resume a run, all are. Raises UsageError, which names the option that differs,
+    InputError for a file that is no state.
     """
     saved = _saved(path)["options"]
     if not resume and (share := given.get(PRECONDITION)) and float(share):
@@ -293,8 +356,18 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
     if not resume:
         merged.pop(PRECONDITION, None)
     used = _value(saved, NAMES["policy"]) != NONE
+    # With the defaults of all of them there is no controller, which is another drive.
+    has_controller = all(
+        any(
+            _value(of, option) != option_value(option, option.default)
+            for option in OPTIONS
+            if option.group == CONTROLLER
+        )
+        for of in (saved, merged)
+    )
     for option in OPTIONS:
-        fixed = resume or option.group in (DRIVE, CONTROLLER) or (option.group == BUFFER and used)
+        free = option.is_timing and (option.group == DRIVE or has_controller)
+        fixed = resume or (option.group in (DRIVE, CONTROLLER) and not free) or (option.group == BUFFER and used)
         if fixed and option.group != PRECONDITION and _value(saved, option) != _value(merged, option):
             was, name = saved.get(option.name, option.default), option.name.replace("_", "-")
             raise UsageError(f"{name} is {given[option.name]}, and the state in {path} is of a drive with {name} {was}")
@@ -325,6 +398,9 @@ def _saved(path: str | Path) -> dict[str, Any]:
 def _identity(trace: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a trace the same, however much of it is simulated: file or recipe, and how it is read and prepared."""
     kept = {name: value for name, value in trace.items() if name not in ("cache", "progress")}
+    if "arrays" in kept:
+        columns = {name: sha256(memoryview(column).tobytes()).hexdigest() for name, column in kept["arrays"].items()}
+        kept["arrays"] = columns
     if "path" in kept and kept["path"] != "-":
         kept["path"] = str(Path(kept["path"]).resolve())
     kept["prepare"] = {name: value for name, value in kept.get("prepare", {}).items() if name != "first"}

@@ -103,16 +103,7 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
         align=point.size_bytes,
     )
     loop = {"feed": f"closed:{point.depth}", "window": None, "driver": "fcfs"}
-    return _statistics(simulator.simulate(recipe, **{**options, **loop}).summary)
-
-
-def _statistics(summary: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        "mean_us": summary["mean_response_ms"] * 1e3,
-        "iops": summary["iops"],
-        "p50_us": summary["p50_ms"] * 1e3,
-        "p99_us": summary["p99_ms"] * 1e3,
-    }
+    return simulator.simulate(recipe, **{**options, **loop}).statistics()
 
 
 def _requests(options: Mapping[str, Any], point: Point) -> int:

@@ -19,11 +19,13 @@ from ioassay.simulation.traces import nothing_left, replaced
 from ioassay.units import format_count
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
     from ioassay._core import Histogram
 
 SECTOR_BYTES = 512
+PS_PER_US = 1e6
 PS_PER_MS = 1e9
 _MAPPING = ("mapping_hits", "mapping_misses", "translation_reads", "translation_writes")
 _PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -143,6 +145,27 @@ class Simulation:
         """Simulated time from the first request to the last completion, or to the last issue if that is later."""
         tally = self.raw["tally"]
         return float(max(tally["last_completion_ps"], tally["last_issue_ps"]) / 1e12)
+
+    def statistics(self, kind: str = "all") -> dict[str, float]:
+        """`mean_us`, `p50_us`, `p99_us` and `iops` of the requests of `all`, `read`, `write` or `other`; {} of none."""
+        times, histogram = self.raw[kind], self.response(kind)
+        if not times["count"]:
+            return {}
+        p50_ns, p99_ns = histogram.quantiles((0.5, 0.99))
+        mean_us, iops = times["mean_response_ps"] / PS_PER_US, times["count"] / self.span_s if self.span_s else 0.0
+        return {"mean_us": mean_us, "iops": iops, "p50_us": p50_ns / 1e3, "p99_us": p99_ns / 1e3}
+
+    @property
+    def latencies_us(self) -> np.ndarray:
+        """Shape (requests,), float64, in order of issue: from issue to completion; nan of one that is not complete.
+
+        Of requests as they reach the drive, behind a buffer in front of it. UsageError unless the run kept them.
+        """
+        import numpy as np
+
+        if "latency_us" not in self.raw:
+            raise UsageError("the run kept no latency of single requests; expected Drive.run(trace, latencies=True)")
+        return np.frombuffer(self.raw["latency_us"])
 
     def response(self, kind: str = "all") -> Histogram:
         """Response times in nanoseconds of `all`, `read`, `write` or `other` (trims and flushes)."""
