@@ -273,6 +273,15 @@ impl Flash {
         }
     }
 
+    /// The program operation of a unit of the mapping log, by its number.
+    pub fn log_write(&self, number: u32) -> Operation {
+        Operation {
+            array_ps: self.program_ps(self.row_of_translation(number)),
+            sectors: self.controller.unit_pages(&self.spec) * self.spec.page_sectors(),
+            ..self.translation_write(number)
+        }
+    }
+
     /// The program operation of a unit.
     pub fn program(&self, work: Work, unit: &UnitPlace, sectors: u32) -> Operation {
         let slc_ps = self.controller.slc.program_ps.unwrap_or(self.spec.program_ps);

@@ -28,7 +28,7 @@ use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
 use host_idle::HostIdle;
-use mapping_cache::MappingCache;
+use mapping_cache::{MappingCache, MappingLog};
 use write_cache::{Admission, Programmed, WriteCache};
 
 /// The engine of a drive with a controller.
@@ -42,6 +42,7 @@ pub(super) struct ControllerEngine<W: World> {
     pub idle: HostIdle,
     /// `None`: the drive's memory has the whole mapping.
     mapping: Option<MappingCache>,
+    log: MappingLog,
     /// For each request in flight, the pages that have crossed the link.
     received: Vec<u32>,
     /// When the next command may start.
@@ -71,6 +72,7 @@ impl<W: World> ControllerEngine<W> {
             collections: Collections::new(&drive),
             idle: HostIdle::new(&controller.slc),
             mapping: MappingCache::new(spec, controller),
+            log: MappingLog::default(),
             received: Vec::new(),
             next_command_ps: 0,
             unit_pages: drive.unit_pages(),
@@ -102,6 +104,7 @@ impl<W: World> ControllerEngine<W> {
             &mut core.requests,
             &mut self.received,
             &mut self.next_command_ps,
+            &mut self.log,
             &mut self.link.free_ps,
             &mut self.events,
             &mut self.cache,
@@ -163,6 +166,7 @@ impl<W: World> ControllerEngine<W> {
 
     /// A write's pages cross the link, one after the other.
     fn start_transfer(&mut self, id: u32, request: &DriveRequest) {
+        self.log_mapping(request);
         self.core.requests.get(id).parts = request.pages;
         if id as usize >= self.received.len() {
             self.received.resize(id as usize + 1, 0);
