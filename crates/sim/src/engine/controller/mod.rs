@@ -251,7 +251,10 @@ impl<W: World> ControllerEngine<W> {
     fn place_units(&mut self) -> Result<(), Error> {
         while self.cache.has_unit(self.least_unit_pages) {
             let most_pages = if self.cache.has_unit(self.unit_pages) { self.unit_pages } else { self.least_unit_pages };
-            let next = self.flash.next_for_unit(&self.core.drive, &self.collections, most_pages);
+            let (drive, collections) = (&*self.core.drive, &self.collections);
+            let next = self.flash.next_for_unit(most_pages, |element| {
+                if collections.throttles(drive, element) { None } else { drive.layer().host_unit(element) }
+            });
             let Some((element, unit_pages)) = next else {
                 return self.start_collections();
             };
