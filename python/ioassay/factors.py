@@ -235,8 +235,8 @@ FACTORS: tuple[Factor, ...] = (
     ),
     *_kinds(
         Kind.SWITCH,
-        "copy_back read_priority link_duplex throttle hot_cold slc_dynamic padding pad_reads compensation block_requests "
-        "calibrate",
+        "copy_back read_priority link_duplex throttle hot_cold slc_dynamic padding pad_reads compensation "
+        "block_requests calibrate",
     ),
     *_kinds(Kind.SWITCH, "auto close disable_wal use_direct_reads use_direct_io_for_flush_and_compaction"),
     *_kinds(Kind.PROCESSORS, "cpus_allowed log_compression_cpus numa_cpu_nodes"),

@@ -160,6 +160,19 @@ def test_throttled_writes_wait_for_no_whole_superblock_while_flash_programs_as_m
         check({**options, "throttle": True})
 
 
+@pytest.mark.parametrize("pattern, share", [("uniform", 1 / (1 + 8 * 1024 / 32_768)), ("sequential", 1.0)])
+def test_the_mapping_log_takes_its_share_of_flash_from_writes_that_continue_no_other(
+    pattern: str, share: float
+) -> None:
+    """Of a unit of 8 pages, each a command: 8 entries of 1 KiB."""
+    options = {**CACHED, "pages_per_block": 256, "reserve": 0.7}
+    writes = traces.recipe(requests=20_000, addresses=pattern, range="60MiB")
+    without, with_it = (simulate(writes, feed="closed:64", mapping_log=size, **options) for size in (0, "1KiB"))
+    assert with_it.summary["iops"] == pytest.approx(share * without.summary["iops"], rel=0.02)
+    with pytest.raises(UsageError, match="mapping_log is 65536, expected at most the program unit of 32768 bytes"):
+        check({**options, "mapping_log": "64KiB"})
+
+
 # The SLC region
 
 

@@ -1,4 +1,4 @@
-"""`simulate --lifetime`: write amplification times endurance by theory, its interval, its first dead block, refusals."""
+"""`simulate --lifetime`: write amplification times endurance by theory, intervals, the first dead block, refusals."""
 
 from __future__ import annotations
 

@@ -70,6 +70,8 @@ options! {
         unmapped_ppm("fill"): Rest = 1.0;
         /// Mapping cache; 0: the drive's memory has the whole mapping.
         mapping_cache_bytes("mapping_cache"): Size = 0;
+        /// Bytes of flash that record the mapping of a write that does not continue the one before.
+        mapping_log_bytes("mapping_log"): Size = 0;
         /// Bytes of an entry of the mapping.
         mapping_entry_bytes: LongCount = ENTRY_BYTES;
         /// Bytes of a translation page that cross the flash channel when entries are missing; 0: all.

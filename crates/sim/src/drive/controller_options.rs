@@ -149,6 +149,9 @@ impl Controller {
 
     fn check_mapping(&self, spec: &Spec) -> Result<(), Error> {
         let cache = self.mapping_cache_bytes;
+        let unit_bytes = u64::from(self.unit_pages(spec)) * u64::from(spec.page_bytes);
+        let log = self.mapping_log_bytes;
+        require(log <= unit_bytes, "mapping_log", log, || format!("at most the program unit of {unit_bytes} bytes"))?;
         let (name, bytes) = ("mapping_entry_bytes", self.mapping_entry_bytes);
         let sector = u64::from(SECTOR_BYTES);
         require((1..=sector).contains(&bytes), name, bytes, || format!("1 to {sector}"))?;

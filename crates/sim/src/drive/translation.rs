@@ -365,7 +365,8 @@ impl Translation {
 
     /// The share of program operations of a group that may be the host's while it collects, millionths: all of them
     /// where collection begins, none where the space beyond `low` is no more than the superblocks that are being
-    /// written and one that is being collected. `gained` superblocks will be free, and of a victim so many pages.
+    /// written and one that is being collected. `gained` superblocks will be free, and `collected`
+    /// pages of a victim.
     pub fn host_share_ppm(&self, group: u32, gained: u32, collected: u32) -> i64 {
         let group = &self.groups[group as usize];
         let open: u32 = group.open[HOST..=self.moved_stream].iter().flatten().map(|open| open.units_left).sum();

@@ -92,6 +92,7 @@ prop_compose! {
         region in 0_u64..3, dynamic: bool, folding in 0_usize..3, idle_us in 0_u64..100, fill in 0_u64..4,
     ) -> Spec {
         controller.unmapped_ppm = (fill * 400_000).min(1_000_000);
+        controller.mapping_log_bytes = fill * 512;
         if region == 0 && !controller.hot_cold && controller.background_free_ppm > 0 {
             (controller.throttle, controller.background_free_ppm) = (true, 350_000);
         }

@@ -6,10 +6,9 @@
 //! cross when no transfer is ready (A. Tavakkol et al., FAST 2018).
 
 use super::ControllerEngine;
-use super::collection::Collections;
 use super::events::Event;
 use crate::Error;
-use crate::drive::{COMMAND_BYTES, Controller, Drive, Position, SECTOR_BYTES, Spec, UnitPlace};
+use crate::drive::{COMMAND_BYTES, Controller, Position, SECTOR_BYTES, Spec, UnitPlace};
 use crate::engine::core::World;
 use crate::engine::timers::after;
 use crate::policy::Page;
@@ -183,22 +182,18 @@ impl Flash {
     }
 
     /// The first element in rotation that has no unit of the host and takes one of at most `most_pages`
-    /// pages, with the pages of that unit; the rotation goes on behind it.
-    pub fn next_for_unit(
-        &mut self,
-        drive: &Drive,
-        collections: &Collections,
-        most_pages: usize,
-    ) -> Option<(u32, usize)> {
+    /// pages, with the pages of that unit; the rotation goes on behind it. `host_unit` has the pages that an element
+    /// takes.
+    pub fn next_for_unit(&mut self, most_pages: usize, host_unit: impl Fn(u32) -> Option<u32>) -> Option<(u32, usize)> {
         if self.elements_without_unit == 0 {
             return None;
         }
         let count = self.elements.len() as u32;
         let next = (self.rotation..count)
             .chain(0..self.rotation)
-            .filter(|&element| !self.elements[element as usize].has_unit && !collections.throttles(drive, element))
+            .filter(|&element| !self.elements[element as usize].has_unit)
             .find_map(|element| {
-                let pages = drive.layer().host_unit(element)? as usize;
+                let pages = host_unit(element)? as usize;
                 (pages <= most_pages).then_some((element, pages))
             })?;
         let (element, _) = next;
@@ -293,6 +288,15 @@ impl Flash {
             array_ps: self.program_ps(self.row_of_translation(number)),
             sectors: self.piece_sectors,
             suspensions: self.controller.program_suspensions as u32,
+        }
+    }
+
+    /// The program operation of a unit of the mapping log, by its number.
+    pub fn log_write(&self, number: u32) -> Operation {
+        Operation {
+            array_ps: self.program_ps(self.row_of_translation(number)),
+            sectors: self.controller.unit_pages(&self.spec) * self.spec.page_sectors(),
+            ..self.translation_write(number)
         }
     }
 

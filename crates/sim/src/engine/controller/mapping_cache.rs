@@ -9,7 +9,7 @@
 
 use super::ControllerEngine;
 use crate::Error;
-use crate::drive::{Controller, Spec};
+use crate::drive::{Controller, SECTOR_BYTES, Spec};
 use crate::engine::core::World;
 use crate::engine::load::requests::DriveRequest;
 use crate::policy::Page;
@@ -158,6 +158,17 @@ impl Stored for MappingCache {
     }
 }
 
+/// What the mapping log has to record: one entry for each write that does not continue the one before.
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+pub(super) struct MappingLog {
+    /// The page behind the last write.
+    next: Page,
+    /// That are not programmed.
+    bytes: u64,
+    /// Program units so far.
+    units: u32,
+}
+
 impl<W: World> ControllerEngine<W> {
     /// A read begins when the mapping cache has its entries; pages of the write cache need none.
     pub(super) fn look_up(&mut self, id: u32, request: &DriveRequest) {
@@ -219,6 +230,26 @@ impl<W: World> ControllerEngine<W> {
         self.core.tally.translation_reads += 1;
         let operation = self.flash.translation_update(number);
         self.enqueue(self.flash.element_of_translation(number), operation);
+    }
+
+    /// A write begins. If it does not continue the one before, the mapping log has more to record, which takes a
+    /// program operation for each unit of it.
+    pub(super) fn log_mapping(&mut self, request: &DriveRequest) {
+        let log_bytes = self.flash.controller.mapping_log_bytes;
+        let next = std::mem::replace(&mut self.log.next, request.first + request.pages);
+        // Its first page may be the last one of the write before, in part.
+        if log_bytes == 0 || (next.saturating_sub(1)..=next).contains(&request.first) {
+            return;
+        }
+        self.log.bytes += log_bytes;
+        let unit_bytes = self.unit_pages as u64 * u64::from(self.core.page_sectors * SECTOR_BYTES);
+        while self.log.bytes >= unit_bytes {
+            self.log.bytes -= unit_bytes;
+            self.core.tally.translation_writes += 1;
+            let operation = self.flash.log_write(self.log.units);
+            self.enqueue(self.flash.element_of_translation(self.log.units), operation);
+            self.log.units = self.log.units.wrapping_add(1);
+        }
     }
 
     /// A translation page that is to be changed was read: it is programmed.

@@ -28,7 +28,7 @@ use collection::Collections;
 use events::{Event, EventQueue};
 use flash::{Flash, Work};
 use host_idle::HostIdle;
-use mapping_cache::MappingCache;
+use mapping_cache::{MappingCache, MappingLog};
 use write_cache::{Admission, Programmed, WriteCache};
 
 /// The engine of a drive with a controller.
@@ -42,6 +42,7 @@ pub(super) struct ControllerEngine<W: World> {
     pub idle: HostIdle,
     /// `None`: the drive's memory has the whole mapping.
     mapping: Option<MappingCache>,
+    log: MappingLog,
     /// For each request in flight, the pages that have crossed the link.
     received: Vec<u32>,
     /// When the next command may start.
@@ -72,6 +73,7 @@ impl<W: World> ControllerEngine<W> {
             collections: Collections::new(&drive),
             idle: HostIdle::new(&controller.slc),
             mapping: MappingCache::new(spec, controller),
+            log: MappingLog::default(),
             received: Vec::new(),
             next_command_ps: 0,
             unit_pages: drive.unit_pages(),
@@ -103,6 +105,7 @@ impl<W: World> ControllerEngine<W> {
             &mut core.requests,
             &mut self.received,
             &mut self.next_command_ps,
+            &mut self.log,
             &mut self.link.free_ps,
             &mut self.events,
             &mut self.cache,
@@ -164,6 +167,7 @@ impl<W: World> ControllerEngine<W> {
 
     /// A write's pages cross the link, one after the other.
     fn start_transfer(&mut self, id: u32, request: &DriveRequest) {
+        self.log_mapping(request);
         self.core.requests.get(id).parts = request.pages;
         if id as usize >= self.received.len() {
             self.received.resize(id as usize + 1, 0);
@@ -248,7 +252,10 @@ impl<W: World> ControllerEngine<W> {
     fn place_units(&mut self) -> Result<(), Error> {
         while self.cache.has_unit(self.least_unit_pages) {
             let most_pages = if self.cache.has_unit(self.unit_pages) { self.unit_pages } else { self.least_unit_pages };
-            let next = self.flash.next_for_unit(&self.core.drive, &self.collections, most_pages);
+            let (drive, collections) = (&*self.core.drive, &self.collections);
+            let next = self.flash.next_for_unit(most_pages, |element| {
+                if collections.throttles(drive, element) { None } else { drive.layer().host_unit(element) }
+            });
             let Some((element, unit_pages)) = next else {
                 return self.start_collections();
             };
