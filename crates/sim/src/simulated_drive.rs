@@ -5,7 +5,7 @@ use std::io::Read;
 use ioassay_block::Source;
 
 use crate::Error;
-use crate::drive::{Counters, Drive};
+use crate::drive::{Counters, Drive, Element};
 use crate::engine::{self, Extras, RunOptions, Settled, WriteBuffer};
 use crate::options::Given;
 use crate::precondition::{Preconditioned, precondition};
@@ -94,9 +94,14 @@ impl SimulatedDrive {
         Ok(Simulation::of(self, &before, tally, series, options))
     }
 
+    /// No request comes for some time, in which the drive may fold and collect garbage.
+    pub fn rest(&mut self, rest_ps: u64) -> Result<(), Error> {
+        engine::rest(&mut self.drive, &mut self.settled, rest_ps)
+    }
+
     /// The counters of its elements.
     pub(crate) fn counters(&self) -> Vec<Counters> {
-        self.drive.elements().iter().map(|element| element.counters()).collect()
+        self.drive.elements().iter().map(Element::counters).collect()
     }
 }
 

@@ -138,7 +138,7 @@ def test_damaged_states_are_refused(tmp_path: Path) -> None:
         # Another distance of a match in the compressed state may lead to the same bytes, which the checksum is of.
         assert content(done) == undamaged
     state.write_bytes(whole[:16] + b"\x09" + whole[17:])
-    with pytest.raises(UsageError, match="version 9, expected 5"):
+    with pytest.raises(UsageError, match="version 9, expected 6"):
         ioassay.simulate(RECIPE, state=state)
     with pytest.raises(UsageError, match="missing: No such file"):
         ioassay.simulate(RECIPE, state=tmp_path / "missing")

@@ -156,6 +156,16 @@ pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Rea
     engine.settle()
 }
 
+/// No request comes for some time, which a drive may use. Leaves how it settles, as [`run_between`].
+pub fn rest(drive: &mut Drive, settled: &mut Option<Settled>, rest_ps: u64) -> Result<(), Error> {
+    let mut nothing: &[Request] = &[];
+    let before = settled.take().ok_or(Error::Unsettled)?;
+    let mut engine = engine(drive, &mut nothing, before, &RunOptions::default());
+    engine.rest(rest_ps)?;
+    *settled = Some(engine.settle()?);
+    Ok(())
+}
+
 /// The engine that fits a drive.
 fn engine<'a>(
     drive: &'a mut Drive,
@@ -187,6 +197,11 @@ trait TraceEngine<'a>: Engine<TraceWorld<'a>> {
 
     /// The state that remains when nothing happens in the drive.
     fn into_settled(self: Box<Self>) -> Settled;
+
+    /// No request comes for some time. A drive without a controller does nothing in it.
+    fn rest(&mut self, _rest_ps: u64) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Lets all requests that are in flight complete, without counting them.
     fn settle(mut self: Box<Self>) -> Result<Settled, Error> {
@@ -233,6 +248,10 @@ where
 }
 
 impl<'a> TraceEngine<'a> for ControllerEngine<TraceWorld<'a>> {
+    fn rest(&mut self, rest_ps: u64) -> Result<(), Error> {
+        self.rest(rest_ps)
+    }
+
     fn parts(&mut self) -> Vec<&mut dyn Stored> {
         self.parts()
     }
