@@ -373,6 +373,8 @@ class SimulatedDrive:
         """A drive in the same state."""
     def set_timing(self, options: dict[str, Any]) -> None:
         """Change options with `is_timing`; CoreError names another one, and leaves the drive as it was."""
+    def rest(self, seconds: float) -> None:
+        """No request comes for some time, in which the drive may fold and collect garbage."""
     def run(
         self, source: dict[str, Any], feed: dict[str, Any] | None = None, *, latencies: bool = False
     ) -> dict[str, Any]:

@@ -109,6 +109,11 @@ impl SimulatedDrive {
         Ok(Simulation::of(self, before, done, options))
     }
 
+    /// No request comes for some time, in which the drive may fold and collect garbage.
+    pub fn rest(&mut self, rest_ps: u64) -> Result<(), Error> {
+        engine::rest(&mut self.drive, &mut self.settled, rest_ps)
+    }
+
     /// The wear of its elements.
     pub(crate) fn wear(&self) -> Vec<Wear> {
         self.drive.elements().iter().map(|element| (element.counters(), element.erases().to_vec())).collect()

@@ -14,6 +14,9 @@ use super::{Attempt, Stoppable, failure, finished, setup};
 use crate::errors::{Failure, depythonized, exception};
 use crate::traces::{self, SourceSpec};
 
+/// A hundred days, as those of the longest trace.
+const MOST_REST_S: f64 = 8.64e6;
+
 /// A drive whose state goes on from run to run; see `_core.pyi`.
 #[pyclass(frozen, module = "ioassay._core")]
 pub struct SimulatedDrive {
@@ -56,6 +59,14 @@ impl SimulatedDrive {
         let options: BTreeMap<String, Given> = depythonized(options)?;
         let given = options.iter().map(|(name, given)| (name.as_str(), given));
         py.detach(|| self.with(|drive| drive.set_timing(given))).map_err(raised)
+    }
+
+    fn rest(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        if !(0.0..=MOST_REST_S).contains(&seconds) {
+            let message = format!("seconds is {seconds}, expected 0 to {MOST_REST_S}");
+            return Err(exception(Failure::Argument(message)));
+        }
+        py.detach(|| self.with(|drive| drive.rest((seconds * 1e12) as u64))).map_err(raised)
     }
 
     #[pyo3(signature = (source, feed = None, *, latencies = false))]

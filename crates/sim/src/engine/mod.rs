@@ -35,7 +35,7 @@ pub(crate) use load::paging::Paging;
 pub use load::paging::Unaligned;
 pub use load::trace_input::IssueMode;
 pub use online_drive::OnlineDrive;
-pub use run::{Extras, Settled, run, run_between, run_flows, run_with, settle};
+pub use run::{Extras, Settled, rest, run, run_between, run_flows, run_with, settle};
 pub use tally::{Latencies, Responses, Tally};
 pub use time_series::{TimeSeries, TimeSlice};
 pub use workers::{OneThread, Workers};

@@ -203,6 +203,18 @@ pub fn settle(drive: &mut Drive, buffer: Option<WriteBuffer>, from: &mut dyn Rea
     engine.settle()
 }
 
+/// No request comes for some time, which a drive may use. Leaves how it settles, as [`run_between`].
+pub fn rest(drive: &mut Drive, settled: &mut Option<Settled>, rest_ps: u64) -> Result<(), Error> {
+    let mut nothing: &[Request] = &[];
+    let Settled { buffer, controller } = settled.take().ok_or(Error::Unsettled)?;
+    let options = RunOptions::default();
+    let (lookahead, inline) = load_of(drive.spec(), &mut nothing, buffer, &options);
+    let mut engine = engine(drive, lookahead, inline, controller, &options);
+    engine.rest(rest_ps)?;
+    *settled = Some(engine.settle()?);
+    Ok(())
+}
+
 /// The engine that fits a drive, which remains as another run left it.
 fn engine<'a, A: Arrivals + Stored + 'a>(
     drive: &'a mut Drive,
@@ -234,6 +246,11 @@ trait LoadEngine<'a, A: Arrivals>: Engine<LoadWorld<'a, A>> {
 
     /// The state that remains when nothing happens in the drive.
     fn into_settled(self: Box<Self>) -> Settled;
+
+    /// No request comes for some time. A drive without a controller does nothing in it.
+    fn rest(&mut self, _rest_ps: u64) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Lets all requests that are in flight complete, without counting them.
     fn settle(mut self: Box<Self>) -> Result<Settled, Error> {
@@ -281,6 +298,10 @@ where
 }
 
 impl<'a, A: Arrivals + Stored> LoadEngine<'a, A> for ControllerEngine<LoadWorld<'a, A>> {
+    fn rest(&mut self, rest_ps: u64) -> Result<(), Error> {
+        self.rest(rest_ps)
+    }
+
     fn parts(&mut self) -> Vec<&mut dyn Stored> {
         self.parts()
     }

@@ -3,7 +3,7 @@
 use crate::checkpoint::{buffer, content, continued, controlled_specs, load, options, saved, specs};
 use crate::loads::{Unsaid, properties, reference, setup, with};
 use ioassay_block::{Kind, Request};
-use ioassay_sim::drive::{Controller, Spec};
+use ioassay_sim::drive::{Controller, Folding, SlcOptions, Spec};
 use ioassay_sim::engine::{BufferMode, End, RunOptions};
 use ioassay_sim::options::Given;
 use ioassay_sim::policy::POLICIES;
@@ -102,17 +102,17 @@ properties! {
 fn options_that_decide_where_pages_are_do_not_change() {
     let controller = Controller { command_read_ps: 5_000_000, ..Controller::default() };
     let plain = with(reference(2), |spec| spec.endurance = 0);
-    let guided = with(plain.clone(), |spec| {
+    let of_today = with(plain.clone(), |spec| {
         spec.controller = Some(controller);
         spec.reserve = 0.2;
     });
     let cases: [(&Spec, &str, Given); 6] = [
         (&plain, "elements", 4.0.into()),
         (&plain, "command_read_us", 4.0.into()),
-        (&guided, "write_cache", 1_048_576_u64.into()),
-        (&guided, "page_type_program_us", vec![1.0, 2.0].into()),
-        (&guided, "cleaning", "greedy".into()),
-        (&guided, "program_us", (-1.0).into()),
+        (&of_today, "write_cache", 1_048_576_u64.into()),
+        (&of_today, "page_type_program_us", vec![1.0, 2.0].into()),
+        (&of_today, "cleaning", "greedy".into()),
+        (&of_today, "program_us", (-1.0).into()),
     ];
     for (spec, name, given) in cases {
         let mut drive = made(&setup(spec));
@@ -120,7 +120,7 @@ fn options_that_decide_where_pages_are_do_not_change() {
         assert!(refused.starts_with(name), "{refused}");
         assert_eq!(&drive.setup().drive, spec, "{name}");
     }
-    made(&setup(&guided)).set_timing([("command_read_us", &Given::from(0.0))]).expect("no time is a time");
+    made(&setup(&of_today)).set_timing([("command_read_us", &Given::from(0.0))]).expect("no time is a time");
 }
 
 #[test]
@@ -134,4 +134,25 @@ fn a_drive_cannot_be_used_behind_a_run_that_failed() {
     assert!(matches!(drive.run(Load::Trace(&mut Unsaid(&[])), &options, false), Err(Error::Unsettled)));
     assert!(matches!(drive.copy(), Err(Error::Unsettled)));
     assert!(copy.copy().is_ok());
+}
+
+#[test]
+fn a_drive_folds_its_slc_region_while_it_rests() {
+    let slc = SlcOptions { region_bytes: 8 << 20, bits_per_cell: 2, folding: Folding::Idle, ..SlcOptions::default() };
+    let spec = with(reference(2), |spec| {
+        (spec.dies, spec.planes, spec.blocks_per_plane, spec.pages_per_block) = (1, 1, 128, 64);
+        (spec.reserve, spec.endurance) = (0.4, 0);
+        spec.controller = Some(Controller { slc, ..Controller::default() });
+    });
+    let writes: Vec<Request> = (0..512)
+        .map(|page| Request { offset_bytes: page * 4096, length_bytes: 4096, kind: Kind::Write, ..Request::default() })
+        .collect();
+    let mut drive = made(&setup(&spec));
+    let free_share = |drive: &SimulatedDrive| drive.drive().slc_free_share().expect("a region");
+    run(&mut drive, &writes);
+    let before = free_share(&drive);
+    drive.rest(0).expect("a rest");
+    let longer = with(drive.copy().expect("a copy"), |drive| drive.rest(10_000_000_000_000).expect("a rest"));
+    assert!(before < 1.0 && free_share(&drive) < 1.0, "{before}");
+    assert!(free_share(&longer) > free_share(&drive));
 }

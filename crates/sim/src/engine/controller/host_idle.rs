@@ -7,7 +7,7 @@ use super::ControllerEngine;
 use super::events::Event;
 use crate::Error;
 use crate::drive::{Folding, SlcOptions};
-use crate::engine::core::World;
+use crate::engine::core::{Engine, World};
 pub(in crate::engine) struct HostIdle {
     /// Time without a request after which the host is idle, picoseconds; `None`: it does not matter.
     after_ps: Option<u64>,
@@ -32,6 +32,15 @@ impl HostIdle {
 }
 
 impl<W: World> ControllerEngine<W> {
+    /// No request comes for some time, after which the drive finishes what it does.
+    pub fn rest(&mut self, rest_ps: u64) -> Result<(), Error> {
+        self.idle.is_open_ended = true;
+        self.await_idle();
+        self.advance_to(rest_ps)?;
+        self.idle = HostIdle::new(&self.flash.controller.slc);
+        Ok(())
+    }
+
     /// A request has completed: if it was the last in the drive, the host will be idle.
     #[inline]
     pub(super) fn await_idle(&mut self) {

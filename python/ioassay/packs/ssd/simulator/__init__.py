@@ -202,6 +202,11 @@ class Drive:
         with traces.core_errors({}):
             self._drive.set_timing({name: option_value(known(name), value) for name, value in options.items()})
 
+    def rest(self, seconds: float) -> None:
+        """Let no request come for some time, in which the drive may fold its SLC region and collect garbage."""
+        with traces.core_errors({}):
+            self._drive.rest(seconds)
+
     def run(
         self,
         trace: traces.Trace,
