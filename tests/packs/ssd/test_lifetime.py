@@ -117,6 +117,8 @@ def test_the_command_says_it_in_few_lines_and_as_json(ioassay: Ask) -> None:
     assert of_state["tbw"] == pytest.approx(found["tbw"], rel=1e-9)
     refused = ioassay("simulate", "t.csv", *drive, "--warranty", 3)
     assert refused.code == 2 and "--warranty goes with --lifetime" in refused.err
+    refused = ioassay("simulate", "t.csv", *rated[:1], "--set", "endurance=10,20")
+    assert refused.code == 2 and "--lifetime takes one --endurance" in refused.err
 
 
 @pytest.mark.parametrize("said", REFUSED)

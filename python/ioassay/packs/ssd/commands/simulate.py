@@ -201,6 +201,8 @@ def _endurance(given: Mapping[str, Any], options: dict[str, Any]) -> int | None:
             if given[name] is not None:
                 raise UsageError(f"--{name.replace('_', '-')} goes with --lifetime")
         return None
+    if any(text.partition("=")[0].strip() == "endurance" for text in given["set"] or ()):
+        raise UsageError("--lifetime takes one --endurance: the years are in proportion to it; expected no --set of it")
     option = simulation_options.known("endurance")
     endurance = int(simulation_options.read(option, options.get("endurance", option.default)))
     years = simulator.WARRANTY_YEARS if given["warranty"] is None else given["warranty"]
@@ -222,7 +224,10 @@ def _lifetime(done: Simulation, run: str, endurance: int | None, given: Mapping[
 
 def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[str, _Run], *, json: bool) -> None:
     """The hit ratios of each run's buffer from a sample of the pages, in one pass."""
-    given_too = {"threads": given["threads"] > 1, **{name: given[name] for name in ("state", "save_state", "csv")}}
+    given_too = {
+        "threads": given["threads"] > 1,
+        **{name: given[name] for name in ("lifetime", "state", "save_state", "csv")},
+    }
     for name in (name for name, there in given_too.items() if there):
         raise UsageError(f"--{name.replace('_', '-')} and --sample do not go together: no drive is simulated")
     for run in runs.values():
