@@ -344,12 +344,13 @@ def test_a_read_alone_takes_the_sum_of_its_parts(name: str) -> None:
     unit_pages = max(int(value_bytes(options, "program_unit")) // page_bytes, 1)
     slow = times_ps(options, "page_type_read_us") or [round(value(options, "read_us") * PS_PER_US)]
     quick = times_ps(options, "small_read_us") if size <= 4096 else []
+    by_unit = "page_type_program_us" in options
     expected_ps = 0
     for page in first_pages:
         # A new drive is written once from end to end: unit u on element u mod elements, in order.
         unit, place = divmod(page, unit_pages)
         row = unit // value(options, "elements")
-        flash_page = (row * unit_pages + place) // flash_pages
+        flash_page = row if by_unit else (row * unit_pages + place) // flash_pages
         flash_page %= value(options, "pages_per_block") * value(options, "planes") // flash_pages
         times = quick or slow
         kind = flash_page % len(slow)
