@@ -77,9 +77,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.budget_s >= LEAST_BUDGET_S:
-            raise UsageError(
-                f"--budget is {units.format_duration(self.budget_s)}; expected {LEAST_BUDGET_S:g} s or more"
-            )
+            raise UsageError(f"--budget is {self.budget_s:g} s; expected {LEAST_BUDGET_S:g} s or more")
 
 
 class Twin(Run):
