@@ -26,7 +26,7 @@ from ioassay.packs.ssd.twin import battery
 from ioassay.packs.ssd.twin import measurement as measured
 from ioassay.packs.ssd.twin.loads import Fit, Load, Reading
 from ioassay.packs.ssd.twin.measurement import ENGINES, HOST, FioTarget, Unmeasured
-from ioassay.records.record import Record, Warning_
+from ioassay.records.record import OK, Record, Warning_
 from ioassay.roles import Trial
 from ioassay.runner import preflight
 from ioassay.runner.preflight import PreparedStudy
@@ -48,7 +48,6 @@ LEAST_BUDGET_S = 20.0
 _RANGE_BYTES_PER_S = 20e6
 """Of the budget: so much of a drive is used, that a slow one can be written twice in a fifth of it."""
 _STEP_BYTES = 2**20
-_LEAST_BYTES = 16 * 2**20
 _TRIAL_S = 0.8
 """What a trial costs beside its run time, before the first has told: fio's start and end, the witness, the record."""
 _HOST_S = 0.5
@@ -81,9 +80,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.budget_s >= LEAST_BUDGET_S:
-            raise UsageError(
-                f"--budget is {units.format_duration(self.budget_s)}; expected {LEAST_BUDGET_S:g} s or more"
-            )
+            raise UsageError(f"--budget is {self.budget_s:g} s; expected {LEAST_BUDGET_S:g} s or more")
 
 
 class Twin(Run):
@@ -193,9 +190,6 @@ def begin(
 
 def resume(root: Path, options: RunOptions, announce: Announce | None = None) -> Execution:
     """A run that was stopped, checked as a new one is; UsageError for a run that measured no drive."""
-    if options.blocks is not None:
-        why = "the trials of a drive that is learned follow from each other"
-        raise UsageError(f"blocks is {options.blocks}; expected none, since {why}")
     store = RunStore.open(root)
     bundle.require_resumable(root)
     asked = read(store)
@@ -213,8 +207,11 @@ def read(store: RunStore) -> Request:
 def _execution(
     store: RunStore, asked: Request, options: RunOptions, base: PreparedStudy, warnings: Sequence[Warning_]
 ) -> Execution:
-    growing = Battery(store, asked, base)
-    made = Execution(store, [base], options, warnings, growing)
+    if options.blocks is not None:
+        why = "the trials of a drive that is learned follow from each other"
+        raise UsageError(f"blocks is {options.blocks}; expected none, since {why}")
+    noted = [*warnings]
+    made = Execution(store, [base], options, noted, Battery(store, asked, base, noted))
     made.forecast_s = asked["budget_s"]
     return made
 
@@ -233,10 +230,9 @@ def _suite(studies: Sequence[StudyModel]) -> Suite:
 
 def target_table(path: Path, settings: Settings) -> tuple[dict[str, Any], list[Warning_]]:
     """The table of the target, with the range that is used, and what is to be said of it."""
-    least = min(_LEAST_BYTES, _STEP_BYTES)
     resolved = safety.resolve(path)
     asked = None if settings.size is None else _bytes(settings.size)
-    suffices = max(int(settings.budget_s * _RANGE_BYTES_PER_S), _LEAST_BYTES)
+    suffices = int(settings.budget_s * _RANGE_BYTES_PER_S)
     if resolved.is_block_device():
         number = block_devices.number_of(resolved)
         device = block_devices.device(number) if number is not None else None
@@ -253,7 +249,7 @@ def target_table(path: Path, settings: Settings) -> tuple[dict[str, Any], list[W
             raise UsageError(f"{path}: there is no such device; expected one that 'lsblk' lists, such as /dev/nvme0n1")
     used = asked or (min(there, suffices) if settings.writes and there else there or suffices // 4)
     used -= used % min(_STEP_BYTES, used or 1)
-    if used < least:
+    if used < _STEP_BYTES:
         raise UsageError(f"{path}: {units.format_size(used)} are too few to tell anything; expected 1 MiB or more")
     if there and used > there:
         raise UsageError(f"--size {settings.size}: {path} has {units.format_size(there)}; expected at most that")
@@ -291,6 +287,8 @@ class Battery(GrowingPlan):
     asked: Request
     base: PreparedStudy
     """Of its targets all studies are; it has no trials itself."""
+    warnings: list[Warning_]
+    """Of the run: what is found while the plan grows is added."""
     clock: Callable[[], float] = time.monotonic
     _progress: Progress = field(default_factory=Progress)
     _records: dict[str, Record] = field(default_factory=dict)
@@ -329,7 +327,7 @@ class Battery(GrowingPlan):
             made = studies[given]
             self._benches[made.name] = replace(self.base, study=made)
             for warning in preflight.examine_points(self._benches[made.name]):
-                self._progress.said(warning.text)
+                self._note(warning)
             self._progress.grown(self.most)
             yield from (trial for trial in self.store.trials() if trial.study == made.name)
             yield None
@@ -337,16 +335,22 @@ class Battery(GrowingPlan):
 
     def _wanted(self, studies: Sequence[StudyModel]) -> Sequence[Load]:
         """The loads of the next batch; none at the end of the battery, or of the budget."""
-        if self._left_s() < 2 * _TRIAL_S:
-            return ()
         of_host, *batches = self._batches(studies)
         target = FioTarget(int(self.asked["target"]["size"]), batches)
         budget_s = self.asked["budget_s"] - sum(one.seconds + _TRIAL_S for one in of_host)
         try:
             battery.learn(target, writes=self.asked["writes"], budget_s=budget_s)
         except Unmeasured as missing:
-            return missing.loads
+            if self._left_s() > 2 * _TRIAL_S:
+                return missing.loads
+            text = f"the budget was over before the loads of stage '{missing.loads[0].stage}'"
+            self._note(Warning_("budget-over", f"{text}; what they and later ones tell stays unknown", "--budget 20m"))
         return ()
+
+    def _note(self, warning: Warning_) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+            self._progress.said(warning.text)
 
     def _batches(self, studies: Sequence[StudyModel]) -> list[list[Reading]]:
         found = measured.readings(self.store)
@@ -358,7 +362,11 @@ class Battery(GrowingPlan):
         number = sum(each.name.rstrip("-0123456789") == stage for each in studies)
         name = f"{stage}-{number + 1}" if number else stage
         least = sector_bytes(Path(str(table["path"])))
-        fitted = [self._limited(load, loads, least) for load in loads]
+        most = max(int(self._left_s() / (self._overhead_s() + _LEAST_RUN_S)), 1)
+        if len(loads) > most:
+            text = f"the budget suffices for {most} of the {len(loads)} loads of stage '{stage}'"
+            self._note(Warning_("loads-left-out", text, "--budget 20m"))
+        fitted = [self._limited(load, loads[:most], least) for load in loads[:most]]
         made = measured.study(name, fitted, table, self._engine(studies), self.asked["seed"])
         order = sum(1 for _ in self.store.trials())
         trials = [plan.make_trial(made, point, 0, order + at) for at, point in enumerate(plan.points(made))]
@@ -370,13 +378,16 @@ class Battery(GrowingPlan):
         """The load in requests that the drive takes, and in the time that is left for its batch."""
         size = -(-load.size_bytes // least_bytes) * least_bytes
         align = -(-load.align_bytes // least_bytes) * least_bytes
-        each_s = self._spent_s() / max(len(self._records), 1)
-        overhead_s = min(_TRIAL_S, each_s) * len(loads) + sum(one.rest_s for one in loads)
+        overhead_s = self._overhead_s() * len(loads) + sum(one.rest_s for one in loads)
         room_s = max(self._left_s() - overhead_s, 0.0)
+        untimed = sum(not one.seconds for one in loads)
+        of_untimed_s = room_s * _MOST_OF_REST if untimed else 0.0
         timed_s = sum(one.seconds for one in loads)
-        seconds = load.seconds * min(1.0, room_s / timed_s) if timed_s else 0.0
-        if not load.seconds:
-            seconds = max(room_s - timed_s, room_s * _MOST_OF_REST) / sum(not one.seconds for one in loads)
+        share = min((room_s - of_untimed_s) / timed_s, 1.0) if timed_s else 1.0
+        if share < 1:
+            text = f"the loads of stage '{load.stage}' are shorter than planned, for the sake of the budget"
+            self._note(Warning_("loads-shortened", text, "--budget 20m"))
+        seconds = load.seconds * share if load.seconds else of_untimed_s / untimed
         requests = load.requests
         if not requests and not load.seconds:
             requests = (load.span_bytes or int(self.asked["target"]["size"]) - load.begin_bytes) // size
@@ -386,8 +397,21 @@ class Battery(GrowingPlan):
         """io_uring; the next one where all loads of the host failed with it, which their records explain."""
         if len(studies) > 1:
             return str(studies[-1].params["ioengine"])
-        kept = [self._records[one.id].status for one in self.store.trials() if one.id in self._records]
-        return ENGINES[0] if "ok" in kept else ENGINES[1]
+        kept = [self._records[one.id] for one in self.store.trials() if one.id in self._records]
+        if any(one.status == OK for one in kept):
+            return ENGINES[0]
+        text = (
+            f"{ENGINES[1]} in place of {ENGINES[0]}: {kept[0].reason if kept else 'no load of the host was measured'}"
+        )
+        self._note(Warning_("engine-replaced", text))
+        return ENGINES[1]
+
+    def _overhead_s(self) -> float:
+        """What a trial took so far beside its run time; one of another stage is as slow to start."""
+        if not (done := len(self._records)):
+            return _TRIAL_S
+        run_s = sum(one.metrics.get("total.runtime", 0.0) for one in self._records.values())
+        return max((self._spent_s() - run_s) / done, _LEAST_RUN_S)
 
     def _spent_s(self) -> float:
         return self._spent_before_s + self.clock() - self._began_s
