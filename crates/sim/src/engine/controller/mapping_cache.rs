@@ -159,7 +159,7 @@ impl Stored for MappingCache {
 }
 
 /// What the mapping log has to record: one entry for each write that does not continue the one before.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct MappingLog {
     /// The page behind the last write.
     next: Page,

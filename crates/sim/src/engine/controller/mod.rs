@@ -59,6 +59,7 @@ pub(super) struct ControllerEngine<W: World> {
 pub(super) struct Remains {
     cache: WriteCache,
     mapping: Option<MappingCache>,
+    log: MappingLog,
     rotation: u32,
 }
 
@@ -88,6 +89,7 @@ impl<W: World> ControllerEngine<W> {
     pub fn begin_with(&mut self, remains: Remains) {
         self.cache = remains.cache;
         self.mapping = remains.mapping;
+        self.log = remains.log;
         self.flash.rotation = remains.rotation;
     }
 
@@ -120,8 +122,8 @@ impl<W: World> ControllerEngine<W> {
     }
 
     pub fn into_remains(self) -> (W::Arrivals, Remains) {
-        let remains = Remains { cache: self.cache, mapping: self.mapping, rotation: self.flash.rotation };
-        (self.core.arrivals, remains)
+        let Self { core, cache, mapping, log, flash, .. } = self;
+        (core.arrivals, Remains { cache, mapping, log, rotation: flash.rotation })
     }
 
     // Commands
@@ -407,6 +409,7 @@ impl<W: World> Engine<W> for ControllerEngine<W> {
         self.flash = Flash::new(spec, &self.flash.controller);
         self.cache = WriteCache::new(self.cache.capacity());
         self.mapping = MappingCache::new(spec, &self.flash.controller);
+        self.log = MappingLog::default();
         self.collections = Collections::new(&self.core.drive);
         self.events = EventQueue::default();
         self.link.free_ps = [0; 2];
