@@ -39,7 +39,8 @@ __all__ = [
 
 Trace = str | Path | Mapping[str, Any]
 """A file (`-` is standard input), the name of a shipped trace, a recipe, `{"recording": …}` for what the witness wrote
-down (`path`, and optionally `own`: only the command's own requests, `device`: major:minor), or what `source` made."""
+down (`path`, and optionally `own`: only the command's own requests, `device`: major:minor), flows of a simulation, or
+what `source` made."""
 
 
 def formats() -> list[dict[str, Any]]:
