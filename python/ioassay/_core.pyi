@@ -339,9 +339,10 @@ def replay(
 def simulate(source: dict[str, Any], setup: dict[str, Any], threads: int = 1) -> dict[str, Any]:
     """Run a trace over a simulated SSD; counts, distributions and columns of what happened.
 
-    source is what `ioassay.traces.source` makes, setup what `ioassay.simulator.setup` makes. Times
-    of results are in picoseconds, those of histograms in nanoseconds. CoreError for what cannot be
-    of the setup, and with the path and the line, byte or request for what is wrong with the trace;
+    source is what `ioassay.traces.source` makes, or `{"flows": [{"name", "source", "depth", "urgent", "seconds",
+    "background"}]}`: several loads at once, without depth in an open loop. setup is what
+    `ioassay.simulator.setup` makes. Times of results are in picoseconds, those of histograms in nanoseconds. CoreError
+    for what cannot be of the setup, and with the path and the line, byte or request for what is wrong with the trace;
     OSError with the path for a file that cannot be read. Up to `threads` share the work, with the same results. Other
     threads of Python run meanwhile; Ctrl-C ends it.
     """

@@ -143,7 +143,7 @@ def test_options_of_a_simulation_are_on_the_command_line_and_those_of_convert_pr
     assert "Preparing the trace" in rest
     wanted = {f"--{option.name.replace('_', '-')}" for option in OPTIONS}
     negated = {f"--no-{option.name.replace('_', '-')}" for option in OPTIONS if option.kind == "flag"}
-    assert options(drive) == {"--drive"} | wanted | negated
+    assert options(drive) == {"--drive", "--flow"} | wanted | negated
     assert options(ioassay("trace", "convert", "--help").out) - options(said) == {"--from", "--to", "--lose"}
 
 

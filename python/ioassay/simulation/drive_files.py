@@ -71,7 +71,7 @@ class Point:
     depth: int
     statistics: Mapping[str, float]
     """Those of `STATISTICS` that the row has."""
-    beside: str = ""
+    flows: str = ""
     """Flows that load the drive meanwhile, as `ioassay.simulator.flows` takes them."""
 
 
@@ -286,7 +286,7 @@ class _Reader:
             raise self._wrong(key, f"{place}: expected {wanted}")
         if size_bytes < 1 or depth < 1 or not all(value > 0 for value in statistics.values()) or not statistics:
             raise self._wrong(key, f"{place}: expected numbers above 0, and one of {', '.join(STATISTICS)} at least")
-        return Point(row["operation"], row["pattern"], size_bytes, depth, statistics, row.get("beside") or "")
+        return Point(row["operation"], row["pattern"], size_bytes, depth, statistics, row.get("flows") or "")
 
     def _source(self, key: str, name: Any) -> str:
         if name not in self.sources:

@@ -181,15 +181,15 @@ def test_errors_are_those_of_the_model_beside_the_measured_points(write: Write) 
     assert slower.excesses["mean_us"] == slower.mean_error("mean_us") > 0.05
 
 
-def test_a_point_beside_flows_is_simulated_with_them(write: Write) -> None:
-    points = "engine,operation,pattern,size_bytes,depth,beside,p99_us\n"
+def test_a_point_with_flows_is_simulated_with_them(write: Write) -> None:
+    points = "engine,operation,pattern,size_bytes,depth,flows,p99_us\n"
     points += 'spdk,read,random,8192,1,"write,rate=2000,size=8KiB",900\nspdk,read,random,8192,1,,900\n'
     drive = drive_files.load(write(points=points))
     (measurement,) = drive.measurements
-    assert [point.beside for point in measurement.points] == ["write,rate=2000,size=8KiB", ""]
-    beside, alone = (each.simulated for each in drive_accuracy.accuracy(drive, measurement).comparisons)
-    # Alone no read waits; beside writes that keep an element busy for 0.1 of the time, some do.
-    assert alone["p99_us"] == alone["p50_us"] == beside["p50_us"] < beside["p99_us"] - 100
+    assert [point.flows for point in measurement.points] == ["write,rate=2000,size=8KiB", ""]
+    loaded, alone = (each.simulated for each in drive_accuracy.accuracy(drive, measurement).comparisons)
+    # Alone no read waits; with writes that keep an element busy for 0.1 of the time, some do.
+    assert alone["p99_us"] == alone["p50_us"] == loaded["p50_us"] < loaded["p99_us"] - 100
     wrong = drive_files.load(write(points=points.replace("write,rate", "wrote,rate")))
     with pytest.raises(InputError, match=r"mine\.toml: measurements\.reads: flow 'wrote,.*did you mean 'write'"):
         drive_accuracy.accuracy(wrong, wrong.measurements[0])

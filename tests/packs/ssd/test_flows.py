@@ -84,11 +84,11 @@ def test_the_command_shows_each_flow(ioassay: Ask) -> None:
 
 
 def test_a_study_measures_each_flow(tmp_path: Path) -> None:
-    params = {**SMALL, "flows": "read,depth=1,requests=300;write,rate=300,name=beside"}
+    params = {**SMALL, "flows": "read,depth=1,requests=300;write,rate=300,name=other"}
     found = measured(tmp_path, params)
     assert found["read/read.ios"] == 300 and found["read/read.lat.p99"] >= found["read/read.lat.p50"] > 0
-    assert found["beside/write.iops"] == pytest.approx(300, rel=0.2)
-    assert found["total.ios"] == found["read/total.ios"] + found["beside/total.ios"]
+    assert found["other/write.iops"] == pytest.approx(300, rel=0.2)
+    assert found["total.ios"] == found["read/total.ios"] + found["other/total.ios"]
     assert "sim.optimum_hit_ratio" not in found
     assert found != measured(tmp_path, params, repetition=1)
     estimate = Simulate().estimate(params, {})

@@ -90,7 +90,7 @@ fn open_loops_wait_together_as_one_poisson_process() {
 }
 
 #[test]
-fn a_closed_loop_beside_an_open_one_obeys_the_operational_laws() {
+fn a_closed_loop_next_to_an_open_one_obeys_the_operational_laws() {
     let per_second = 0.4 * 1e12 / SENSE as f64;
     let (mut open, mut closed) =
         (made(&reads(40_000, Arrivals::Poisson { per_second }, 1)), made(&reads(u64::MAX, Arrivals::None, 2)));

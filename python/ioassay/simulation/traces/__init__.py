@@ -39,9 +39,9 @@ __all__ = [
 
 Trace = str | Path | Mapping[str, Any]
 """A file (`-` is standard input), the name of a shipped trace, a recipe, `{"recording": …}` for what the witness wrote
-down (`path`, and optionally `own`: only the command's own requests, `device`: major:minor), arrays of equal length, or
-what `source` made. Arrays are `kind` (0 read, 1 write, 2 trim, 3 flush), `offset_bytes`, `bytes` and, optionally,
-`at_us`."""
+down (`path`, and optionally `own`: only the command's own requests, `device`: major:minor), arrays of equal length,
+flows of a simulation, or what `source` made. Arrays are `kind` (0 read, 1 write, 2 trim, 3 flush), `offset_bytes`,
+`bytes` and, optionally, `at_us`."""
 
 
 def formats() -> list[dict[str, Any]]:

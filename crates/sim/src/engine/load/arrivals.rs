@@ -16,7 +16,7 @@ pub(in crate::engine) trait Arrivals {
     /// The next request, which stays; `None` when none is ready.
     fn peek(&self) -> Option<&DriveRequest>;
 
-    /// When it is issued, with so many outstanding; `NEVER` if that depends on a completion, or at the end.
+    /// When it is issued, while `outstanding` are; `NEVER` if that depends on a completion, or at the end.
     #[inline]
     fn due_ps(&self, issue_mode: IssueMode, outstanding: usize, now_ps: u64) -> u64 {
         match (self.peek(), issue_mode) {

@@ -208,6 +208,6 @@ impl Stored for Flows<'_> {
     }
 
     fn load(&mut self, _: &mut dyn Read) -> Result<(), Error> {
-        Err(Error::State("a saved run goes on with its trace, not with flows".into()))
+        Err(Error::State("a saved run continues its trace, not flows".into()))
     }
 }

@@ -178,16 +178,16 @@ def _points(found: Accuracy) -> None:
     console.line()
     console.line(f"{found.measurement.name}: {found.measurement.about}")
     columns = [text for name in statistics for text in (f"{_WORDS[name]}", "model", "error")]
-    beside = ["beside"] if any(each.point.beside for each in found.comparisons) else []
+    flows = ["flows"] if any(each.point.flows for each in found.comparisons) else []
     rows = []
     for each in found.comparisons:
-        load = [format_size(each.point.size_bytes), str(each.point.depth), *(each.point.beside for _ in beside)]
+        load = [format_size(each.point.size_bytes), str(each.point.depth), *(each.point.flows for _ in flows)]
         load.append("fitted" if each.is_fitted else "held out")
         for name in statistics:
             measured, simulated = each.point.statistics[name], each.simulated[name]
             load += [f"{measured:.5g}", f"{simulated:.5g}", f"{simulated / measured - 1:+.1%}"]
         rows.append(load)
-    console.table(["size", "depth", *beside, "use", *columns], rows)
+    console.table(["size", "depth", *flows, "use", *columns], rows)
 
 
 def _as_json(found: Accuracy) -> dict[str, Any]:

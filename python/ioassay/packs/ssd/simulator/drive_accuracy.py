@@ -27,8 +27,8 @@ _BLOCKS = 256
 """Of a plane, so that shares of them, over-provisioning and the threshold of garbage collection, keep their meaning."""
 _PAGES = 96
 """Pages of a block are a multiple of it, and with them those of common program units and page types."""
-_BESIDE_BYTES = 4 * 2**30
-"""More than any flow beside a point writes."""
+_FLOW_BYTES = 4 * 2**30
+"""More than the flows of any point write."""
 _REQUESTS, _REQUESTS_OF_DEPTH, _BYTES = 4000, 24, 80 * 2**20
 """Least requests of a point, least requests for each of its depth, least bytes: the first requests hardly count."""
 _CACHES, _MOST_REQUESTS = 40, 100_000
@@ -88,10 +88,10 @@ def accuracy(drive: DriveFile, measurement: Measurement, options: Mapping[str, A
 
 def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
     """Mean, median and p99 of the response time in microseconds, and IOPS, of a closed loop like that of `point`."""
-    if point.beside:
+    if point.flows:
         load = {"operation": point.operation, "pattern": point.pattern, "size": point.size_bytes, "depth": point.depth}
         load |= {"requests": max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth), "name": "measured"}
-        return _statistics(simulator.simulate(simulator.flows(load, point.beside), **options).flows["measured"])
+        return _statistics(simulator.simulate(simulator.flows(load, point.flows), **options).flows["measured"])
     capacity_bytes = simulator.check(options)["capacity_bytes"]
     recipe = traces.recipe(
         requests=_requests(options, point),
@@ -123,7 +123,7 @@ def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]
     written = [
         _requests(options, point) * max(point.size_bytes, page_bytes) for point in points if point.operation == "write"
     ]
-    written += [_BESIDE_BYTES for point in points if point.beside]
+    written += [_FLOW_BYTES for point in points if point.flows]
     reserve, min_free = (float(options.get(name, NAMES[name].default)) for name in ("reserve", "min_free"))
     wanted_bytes = _CAPACITY_BYTES + _SPARE_OF_WRITES * max(written, default=0) / max(reserve - min_free, 0.01)
     blocks, pages = (int(options.get(name, NAMES[name].default)) for name in ("blocks", "pages_per_block"))
