@@ -100,7 +100,9 @@ def study(
         "watch": {"witness": "block" if host.devices(Path(str(target["path"]))) else "auto"},
         "analysis": {"questions": ["conditions", "verdict", "describe"]},
     }
-    return make_study(table, stage, stored=True)  # a battery may repeat a load
+    medians = {side: f"{side}.lat.p50" for load in loads for side in _sides(load).values()}
+    made = make_study(table, stage, stored=True)  # a battery may repeat a load
+    return made.model_copy(update={"analysis": made.analysis.model_copy(update={"responses": [*medians.values()]})})
 
 
 def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
@@ -218,9 +220,7 @@ def reading(load: Load, record: Record, folder: Path) -> Reading | None:
     """What one trial gave; None where it did not go well, or gave no latencies."""
     if record.status != OK:
         return None
-    sides = {"": "sync"} if load.operation == "flush" else {"": "write"} if load.operation == "write" else {"": "read"}
-    if load.operation == "mixed":
-        sides["write_"] = "write"
+    sides = _sides(load)
     statistics: dict[str, float] = {}
     noise: dict[str, float] = {}
     bins: tuple[np.ndarray, np.ndarray] | None = None
@@ -255,6 +255,13 @@ def reading(load: Load, record: Record, folder: Path) -> Reading | None:
         counts=bins[1] if bins else None,
         is_host_bound=_cpu(record) > _MOST_CPU and load.stage != HOST,
     )
+
+
+def _sides(load: Load) -> dict[str, str]:
+    """Prefix of a statistic -> the direction of fio's that it is of."""
+    if load.operation == "mixed":
+        return {"": "read", "write_": "write"}
+    return {"": "sync" if load.operation == "flush" else load.operation}
 
 
 def with_ceiling(found: Iterable[Reading]) -> list[Reading]:
