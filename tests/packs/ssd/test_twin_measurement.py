@@ -201,6 +201,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, after: int) -> 
 
 
 @pytest.mark.fio
+@pytest.mark.slow
 def test_a_killed_run_goes_on_by_its_command(tmp_path: Path) -> None:
     command = "drive learn file --budget 20s --size 16MiB --output run"
     words = [sys.executable, "-m", "ioassay", *command.split()]
@@ -217,6 +218,7 @@ def test_a_killed_run_goes_on_by_its_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.fio
+@pytest.mark.slow
 def test_loads_are_no_longer_than_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(target: Any, *, writes: bool, budget_s: float) -> list[Reading]:
         loads = [Load(f"long-{number}", "long", "read", 4096, seconds=600) for number in range(3)]
@@ -256,13 +258,27 @@ def test_nothing_is_written_to_a_drive_without_consent(served: Any, tmp_path: Pa
     assert not twin.failed and served.stats()["writes"]["bytes"] >= 300 * 4096
 
 
+@pytest.mark.root
+@pytest.mark.fio
+@pytest.mark.slow
+def test_a_served_drive_is_learned_in_whole(served: Any, tmp_path: Path) -> None:
+    path = Path(served.addresses["fuse"])
+    twin = ia.learn(path, destroy_data=[str(path)], budget_s=40, output=tmp_path / "run")
+    assert not twin.failed and twin.trust is not None and not twin.trust.contradicted
+    names = [one.load.name for one in twin.readings]
+    assert len(names) == len(set(names)) == twin.tally.ok > 10
+    assert sum(one.load.seconds for one in twin.readings) <= 40
+    assert twin.report().is_file()
+
+
 BAD: Sequence[tuple[str, dict[str, Any], str]] = (
     ("/dev/nope", {}, "no such device"),
     (".", {}, "a folder; expected a device"),
     ("missing", {"read_only": True}, "--read-only makes none"),
     ("file", {"budget_s": 1}, "--budget is 1 s; expected 20 s or more"),
     ("file", {"budget_s": float("nan")}, "expected 20 s or more"),
-    ("file", {"size": "10"}, "expected 1 MiB or more"),
+    ("file", {"size": "10"}, "expected 1 MiB or a multiple"),
+    ("file", {"size": 0}, "expected 1 MiB or a multiple"),
     ("file", {"size": "lots"}, "--size lots"),
     ("tiny", {"read_only": True}, "expected 1 MiB or more"),
     ("whole", {"size": "8MiB", "read_only": True}, "has 2 MiB; expected at most that"),

@@ -47,6 +47,8 @@ _RANGE_BYTES_PER_S = 20e6
 _STEP_BYTES = 2**20
 _TRIAL_S = 0.8
 """What a trial costs beside its run time, before the first has told: fio's start and end, the witness, the record."""
+_MEASURING = 0.95
+"""Share of the budget: the rest is for the fit and the page."""
 _HOST_S = 0.5
 _LEAST_RUN_S = 0.02
 _MOST_OF_REST = 0.5
@@ -200,6 +202,8 @@ def target_table(path: Path, settings: Settings) -> tuple[dict[str, Any], list[W
             raise UsageError(f"{path}: no such file, and --read-only makes none; expected a device or a file with data")
         if path.is_relative_to("/dev") and not path.exists():
             raise UsageError(f"{path}: there is no such device; expected one that 'lsblk' lists, such as /dev/nvme0n1")
+    if asked is not None and (not asked or asked % _STEP_BYTES):
+        raise UsageError(f"--size {settings.size}: expected 1 MiB or a multiple of it")
     used = asked or (min(there, suffices) if settings.writes and there else there or suffices // 4)
     used -= used % min(_STEP_BYTES, used or 1)
     if used < _STEP_BYTES:
@@ -290,7 +294,7 @@ class Battery(GrowingPlan):
         """The loads of the next batch; none at the end of the battery, or of the budget."""
         of_host, *batches = self._batches(studies)
         target = FioTarget(int(self.asked["target"]["size"]), batches)
-        budget_s = self.asked["budget_s"] - sum(one.seconds + _TRIAL_S for one in of_host)
+        budget_s = self.asked["budget_s"] * _MEASURING - sum(one.seconds + _TRIAL_S for one in of_host)
         try:
             battery.learn(target, writes=self.asked["writes"], budget_s=budget_s)
         except Unmeasured as missing:
@@ -370,7 +374,7 @@ class Battery(GrowingPlan):
         return self._spent_before_s + self.clock() - self._began_s
 
     def _left_s(self) -> float:
-        return self.asked["budget_s"] - self._spent_s()
+        return self.asked["budget_s"] * _MEASURING - self._spent_s()
 
 
 Twin._resumed = staticmethod(resume)
