@@ -26,7 +26,7 @@ from ioassay.host.machine import Machine
 from ioassay.packs.ssd.twin import battery
 from ioassay.packs.ssd.twin import measurement as measured
 from ioassay.packs.ssd.twin.loads import Fit, Load, Reading
-from ioassay.packs.ssd.twin.measurement import ENGINES, HOST, FioTarget, Unmeasured
+from ioassay.packs.ssd.twin.measurement import ENGINES, HOST, LAYOUT, FioTarget, Unmeasured
 from ioassay.records.record import OK, Record, Warning_
 from ioassay.roles import Trial
 from ioassay.runner import preflight
@@ -293,7 +293,11 @@ class Battery(GrowingPlan):
     def _wanted(self, studies: Sequence[StudyModel]) -> Sequence[Load]:
         """The loads of the next batch; none at the end of the battery, or of the budget."""
         of_host, *batches = self._batches(studies)
-        target = FioTarget(int(self.asked["target"]["size"]), batches)
+        if self.asked["writes"]:
+            if not batches:
+                return [measured.layout_load()]
+            _, *batches = batches
+        target = FioTarget(self._capacity_bytes(), batches)
         budget_s = self.asked["budget_s"] * _MEASURING - sum(one.seconds + _TRIAL_S for one in of_host)
         try:
             battery.learn(target, writes=self.asked["writes"], budget_s=budget_s)
@@ -303,6 +307,18 @@ class Battery(GrowingPlan):
             text = f"the budget was over before the loads of stage '{missing.loads[0].stage}'"
             self._note(Warning_("budget-over", f"{text}; what they and later ones tell stays unknown", "--budget 20m"))
         return ()
+
+    def _capacity_bytes(self) -> int:
+        """The range that the battery may use: what was written in sequence, where the budget was too short for all."""
+        size_bytes = int(self.asked["target"]["size"])
+        of_layout = [one for one in measured.readings(self.store) if one.load.stage == LAYOUT]
+        written = sum(one.requests * one.load.size_bytes for one in of_layout) or size_bytes
+        if written < size_bytes:
+            text = f"the first {units.format_size(written)} of {units.format_size(size_bytes)} are used"
+            self._note(
+                Warning_("layout-cut", f"{text}, which the budget sufficed to write in sequence", "--budget 20m")
+            )
+        return min(written - written % _STEP_BYTES, size_bytes)
 
     def _note(self, warning: Warning_) -> None:
         if warning not in self.warnings:
@@ -324,7 +340,8 @@ class Battery(GrowingPlan):
             text = f"the budget suffices for {most} of the {len(loads)} loads of stage '{stage}'"
             self._note(Warning_("loads-left-out", text, "--budget 20m"))
         fitted = [self._limited(load, loads[:most], least) for load in loads[:most]]
-        made = measured.study(name, fitted, table, self._engine(studies), self.asked["seed"])
+        capacity_bytes = self._capacity_bytes() if len(studies) > 1 else int(table["size"])
+        made = measured.study(name, fitted, table, self._engine(studies), self.asked["seed"], 1, capacity_bytes)
         order = sum(1 for _ in self.store.trials())
         trials = [plan.make_trial(made, point, 0, order + at) for at, point in enumerate(plan.points(made))]
         self.store.replace_suite(_suite([*studies, made]))
@@ -347,7 +364,7 @@ class Battery(GrowingPlan):
         seconds = load.seconds * share if load.seconds else of_untimed_s / untimed
         requests = load.requests
         if not requests and not load.seconds:
-            requests = (load.span_bytes or int(self.asked["target"]["size"]) - load.begin_bytes) // size
+            requests = (load.span_bytes or self._capacity_bytes() - load.begin_bytes) // size
         return replace(load, size_bytes=size, align_bytes=align, requests=requests, seconds=max(seconds, _LEAST_RUN_S))
 
     def _engine(self, studies: Sequence[StudyModel]) -> str:
