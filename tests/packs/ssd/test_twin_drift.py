@@ -134,6 +134,7 @@ def test_a_description_without_measurements_is_compared_with_its_model() -> None
 
 
 @pytest.mark.fio
+@pytest.mark.slow
 def test_a_file_is_checked_by_reads_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     content = bytes(range(256)) * 2**14

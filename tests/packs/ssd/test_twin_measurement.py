@@ -164,13 +164,14 @@ def test_a_drive_is_measured_in_stages_that_follow_from_the_readings(tmp_path: P
     assert [*found] == [
         "host-1",
         "host-256",
+        "layout",
         "size-4096",
         "size-65536",
         f"after-{slowest.load.size_bytes}",
         "mixed",
         "flush",
     ]
-    assert [study.name for study in twin.records.studies] == ["host", "sizes", "writes", "writes-2"]
+    assert [study.name for study in twin.records.studies] == ["host", "layout", "sizes", "writes", "writes-2"]
     for one in found.values():
         assert {"mean_us", "p50_us", "p99_us", "iops"} <= one.statistics.keys() == one.noise.keys()
         assert one.bins_us is not None and one.counts is not None and (np.diff(one.bins_us) > 0).all()
@@ -186,7 +187,7 @@ def test_a_drive_is_measured_in_stages_that_follow_from_the_readings(tmp_path: P
 
 @pytest.mark.fio
 @pytest.mark.usefixtures("small_battery")
-@pytest.mark.parametrize("after", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("after", [1, 2, 3, 4, 7])
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, after: int) -> None:
     root = tmp_path / "run"
     first = Stopped(after)
@@ -196,11 +197,12 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, after: int) -> 
     second = Stopped(-1)
     twin = ia.open(root).resume(progress=second)
     assert isinstance(twin, ia.Twin) and second.measured[:after] == first.measured, "kept ones come first"
-    assert twin.tally.ok == twin.tally.planned == 7 and len(twin.readings) == 7
+    assert twin.tally.ok == twin.tally.planned == 8 and len(twin.readings) == 8
     assert (root / "plan.jsonl").read_text().startswith(planned)
 
 
 @pytest.mark.fio
+@pytest.mark.slow
 def test_a_killed_run_goes_on_by_its_command(tmp_path: Path) -> None:
     command = "drive learn file --budget 20s --size 16MiB --output run"
     words = [sys.executable, "-m", "ioassay", *command.split()]
@@ -217,6 +219,7 @@ def test_a_killed_run_goes_on_by_its_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.fio
+@pytest.mark.slow
 def test_loads_are_no_longer_than_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def greedy(target: Any, *, writes: bool, budget_s: float) -> list[Reading]:
         loads = [Load(f"long-{number}", "long", "read", 4096, seconds=600) for number in range(3)]
@@ -256,13 +259,27 @@ def test_nothing_is_written_to_a_drive_without_consent(served: Any, tmp_path: Pa
     assert not twin.failed and served.stats()["writes"]["bytes"] >= 300 * 4096
 
 
+@pytest.mark.root
+@pytest.mark.fio
+@pytest.mark.slow
+def test_a_served_drive_is_learned_in_whole(served: Any, tmp_path: Path) -> None:
+    path = Path(served.addresses["fuse"])
+    twin = ia.learn(path, destroy_data=[str(path)], budget_s=40, output=tmp_path / "run")
+    assert not twin.failed and twin.trust is not None and not twin.trust.contradicted
+    names = [one.load.name for one in twin.readings]
+    assert len(names) == len(set(names)) == twin.tally.ok > 10
+    assert sum(one.load.seconds for one in twin.readings) <= 40
+    assert twin.report().is_file()
+
+
 BAD: Sequence[tuple[str, dict[str, Any], str]] = (
     ("/dev/nope", {}, "no such device"),
     (".", {}, "a folder; expected a device"),
     ("missing", {"read_only": True}, "--read-only makes none"),
     ("file", {"budget_s": 1}, "--budget is 1 s; expected 20 s or more"),
     ("file", {"budget_s": float("nan")}, "expected 20 s or more"),
-    ("file", {"size": "10"}, "expected 1 MiB or more"),
+    ("file", {"size": "10"}, "expected 1 MiB or a multiple"),
+    ("file", {"size": 0}, "expected 1 MiB or a multiple"),
     ("file", {"size": "lots"}, "--size lots"),
     ("tiny", {"read_only": True}, "expected 1 MiB or more"),
     ("whole", {"size": "8MiB", "read_only": True}, "has 2 MiB; expected at most that"),

@@ -25,7 +25,7 @@ from ioassay.host.machine import Machine
 from ioassay.packs.ssd.twin import battery
 from ioassay.packs.ssd.twin import measurement as measured
 from ioassay.packs.ssd.twin.loads import Fit, Load, Reading
-from ioassay.packs.ssd.twin.measurement import ENGINES, HOST, FioTarget, Unmeasured
+from ioassay.packs.ssd.twin.measurement import ENGINES, HOST, LAYOUT, FioTarget, Unmeasured
 from ioassay.records.record import OK, Record, Warning_
 from ioassay.roles import Trial
 from ioassay.runner import preflight
@@ -50,6 +50,8 @@ _RANGE_BYTES_PER_S = 20e6
 _STEP_BYTES = 2**20
 _TRIAL_S = 0.8
 """What a trial costs beside its run time, before the first has told: fio's start and end, the witness, the record."""
+_MEASURING = 0.95
+"""Share of the budget: the rest is for the fit and the page."""
 _HOST_S = 0.5
 _LEAST_RUN_S = 0.02
 _MOST_OF_REST = 0.5
@@ -247,6 +249,8 @@ def target_table(path: Path, settings: Settings) -> tuple[dict[str, Any], list[W
             raise UsageError(f"{path}: no such file, and --read-only makes none; expected a device or a file with data")
         if path.is_relative_to("/dev") and not path.exists():
             raise UsageError(f"{path}: there is no such device; expected one that 'lsblk' lists, such as /dev/nvme0n1")
+    if asked is not None and (not asked or asked % _STEP_BYTES):
+        raise UsageError(f"--size {settings.size}: expected 1 MiB or a multiple of it")
     used = asked or (min(there, suffices) if settings.writes and there else there or suffices // 4)
     used -= used % min(_STEP_BYTES, used or 1)
     if used < _STEP_BYTES:
@@ -336,8 +340,12 @@ class Battery(GrowingPlan):
     def _wanted(self, studies: Sequence[StudyModel]) -> Sequence[Load]:
         """The loads of the next batch; none at the end of the battery, or of the budget."""
         of_host, *batches = self._batches(studies)
-        target = FioTarget(int(self.asked["target"]["size"]), batches)
-        budget_s = self.asked["budget_s"] - sum(one.seconds + _TRIAL_S for one in of_host)
+        if self.asked["writes"]:
+            if not batches:
+                return [measured.layout_load()]
+            _, *batches = batches
+        target = FioTarget(self._capacity_bytes(), batches)
+        budget_s = self.asked["budget_s"] * _MEASURING - sum(one.seconds + _TRIAL_S for one in of_host)
         try:
             battery.learn(target, writes=self.asked["writes"], budget_s=budget_s)
         except Unmeasured as missing:
@@ -346,6 +354,18 @@ class Battery(GrowingPlan):
             text = f"the budget was over before the loads of stage '{missing.loads[0].stage}'"
             self._note(Warning_("budget-over", f"{text}; what they and later ones tell stays unknown", "--budget 20m"))
         return ()
+
+    def _capacity_bytes(self) -> int:
+        """The range that the battery may use: what was written in sequence, where the budget was too short for all."""
+        size_bytes = int(self.asked["target"]["size"])
+        of_layout = [one for one in measured.readings(self.store) if one.load.stage == LAYOUT]
+        written = sum(one.requests * one.load.size_bytes for one in of_layout) or size_bytes
+        if written < size_bytes:
+            text = f"the first {units.format_size(written)} of {units.format_size(size_bytes)} are used"
+            self._note(
+                Warning_("layout-cut", f"{text}, which the budget sufficed to write in sequence", "--budget 20m")
+            )
+        return min(written - written % _STEP_BYTES, size_bytes)
 
     def _note(self, warning: Warning_) -> None:
         if warning not in self.warnings:
@@ -367,7 +387,8 @@ class Battery(GrowingPlan):
             text = f"the budget suffices for {most} of the {len(loads)} loads of stage '{stage}'"
             self._note(Warning_("loads-left-out", text, "--budget 20m"))
         fitted = [self._limited(load, loads[:most], least) for load in loads[:most]]
-        made = measured.study(name, fitted, table, self._engine(studies), self.asked["seed"])
+        capacity_bytes = self._capacity_bytes() if len(studies) > 1 else int(table["size"])
+        made = measured.study(name, fitted, table, self._engine(studies), self.asked["seed"], 1, capacity_bytes)
         order = sum(1 for _ in self.store.trials())
         trials = [plan.make_trial(made, point, 0, order + at) for at, point in enumerate(plan.points(made))]
         self.store.replace_suite(_suite([*studies, made]))
@@ -390,7 +411,7 @@ class Battery(GrowingPlan):
         seconds = load.seconds * share if load.seconds else of_untimed_s / untimed
         requests = load.requests
         if not requests and not load.seconds:
-            requests = (load.span_bytes or int(self.asked["target"]["size"]) - load.begin_bytes) // size
+            requests = (load.span_bytes or self._capacity_bytes() - load.begin_bytes) // size
         return replace(load, size_bytes=size, align_bytes=align, requests=requests, seconds=max(seconds, _LEAST_RUN_S))
 
     def _engine(self, studies: Sequence[StudyModel]) -> str:
@@ -417,7 +438,7 @@ class Battery(GrowingPlan):
         return self._spent_before_s + self.clock() - self._began_s
 
     def _left_s(self) -> float:
-        return self.asked["budget_s"] - self._spent_s()
+        return self.asked["budget_s"] * _MEASURING - self._spent_s()
 
 
 Twin._resumed = staticmethod(resume)

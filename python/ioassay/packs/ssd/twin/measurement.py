@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 HOST = "host"
 """Stage of the loads that show what the host costs and how many requests it makes without the drive."""
+LAYOUT = "layout"
+"""Stage and name of the load that writes the range in sequence, so that it is known where each address lies."""
 ENGINES = ("io_uring", "libaio")
 """Of fio, the one to prefer first; the other where the kernel or a container forbids it."""
 _LOG = "log_lat.1.log"
@@ -55,6 +57,11 @@ def host_loads(seconds: float) -> tuple[Load, ...]:
     return tuple(replace(cached, name=f"{HOST}-{depth}", depth=depth) for depth in (1, 256))
 
 
+def layout_load() -> Load:
+    """One request at a time, so that none overtakes another on its way to the drive."""
+    return Load(LAYOUT, LAYOUT, "write", 128 * 1024, pattern="sequential")
+
+
 # From loads to the parameters of fio, and back
 
 
@@ -72,6 +79,7 @@ _LOADS = {rw: key for key, rw in _RW.items() if key[0] != "flush"} | {"readwrite
 _KNOWN = {
     *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "runtime", "size", "offset", "io_size", "norandommap"),
     *("blockalign", "rwmixread", "random_distribution", "time_based", "ramp_time", "logs", "log_interval", "fdatasync"),
+    "end_fsync",
     *("group_reporting", "refill_buffers", "randrepeat", "randseed", "pre_read", "invalidate", "buffered"),
 }
 """Parameters of fio that a load may have; with others it is another workload."""
@@ -81,9 +89,18 @@ _SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2"}
 
 
 def study(
-    stage: str, loads: Sequence[Load], target: Mapping[str, Any], engine: str, seed: int, repetitions: int = 1
+    stage: str,
+    loads: Sequence[Load],
+    target: Mapping[str, Any],
+    engine: str,
+    seed: int,
+    repetitions: int = 1,
+    capacity_bytes: int | None = None,
 ) -> Study:
-    """The study that measures loads in their order, and shuffled where repeated; they lie within the target's size."""
+    """The study that measures loads in their order, and shuffled where repeated.
+
+    They lie within `capacity_bytes`, by default the target's size.
+    """
     is_host = loads[0].stage == HOST
     cached = {"direct": 0, "pre_read": 1}
     table = {
@@ -95,13 +112,15 @@ def study(
         "seed": seed,
         "target": dict(target),
         "params": {"ioengine": engine, "norandommap": 1, "refill_buffers": 0, **(cached if is_host else {"direct": 1})},
-        "case": [{"name": load.name, **parameters(load, int(target["size"]))} for load in loads],
+        "case": [{"name": load.name, **parameters(load, capacity_bytes or int(target["size"]))} for load in loads],
         # Observation of calls costs each request a fifth of a microsecond; a device's requests confirm as much.
         "watch": {"witness": "block" if host.devices(Path(str(target["path"]))) else "auto"},
         "analysis": {"questions": [*(["twin"] if is_host else []), "conditions", "verdict", "describe"]},
         "figures": [{"kind": "twin_curves", "name": "twin-reads"}] if is_host else [],
     }
-    return make_study(table, stage, stored=True)  # a battery may repeat a load
+    medians = {side: f"{side}.lat.p50" for load in loads for side in _sides(load).values()}
+    made = make_study(table, stage, stored=True)  # a battery may repeat a load
+    return made.model_copy(update={"analysis": made.analysis.model_copy(update={"responses": [*medians.values()]})})
 
 
 def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
@@ -125,6 +144,8 @@ def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
         made["rwmixread"] = round(load.read_share * 100)
     if load.operation == "flush":
         made["fdatasync"] = 1
+    if load.stage == LAYOUT:
+        made["end_fsync"] = 1  # what comes next finds an empty write cache
     if load.zipf:
         made["random_distribution"] = f"zipf:{load.zipf:g}"
     if load.rest_s:
@@ -219,9 +240,7 @@ def reading(load: Load, record: Record, folder: Path) -> Reading | None:
     """What one trial gave; None where it did not go well, or gave no latencies."""
     if record.status != OK:
         return None
-    sides = {"": "sync"} if load.operation == "flush" else {"": "write"} if load.operation == "write" else {"": "read"}
-    if load.operation == "mixed":
-        sides["write_"] = "write"
+    sides = _sides(load)
     statistics: dict[str, float] = {}
     noise: dict[str, float] = {}
     bins: tuple[np.ndarray, np.ndarray] | None = None
@@ -256,6 +275,13 @@ def reading(load: Load, record: Record, folder: Path) -> Reading | None:
         counts=bins[1] if bins else None,
         is_host_bound=_cpu(record) > _MOST_CPU and load.stage != HOST,
     )
+
+
+def _sides(load: Load) -> dict[str, str]:
+    """Prefix of a statistic -> the direction of fio's that it is of."""
+    if load.operation == "mixed":
+        return {"": "read", "write_": "write"}
+    return {"": "sync" if load.operation == "flush" else load.operation}
 
 
 def with_ceiling(found: Iterable[Reading]) -> list[Reading]:
