@@ -91,7 +91,7 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
     if point.flows:
         load = {"operation": point.operation, "pattern": point.pattern, "size": point.size_bytes, "depth": point.depth}
         load |= {"requests": max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth), "name": "measured"}
-        return _statistics(simulator.simulate(simulator.flows(load, point.flows), **options).flows["measured"])
+        return simulator.simulate(simulator.flows(load, point.flows), **options).parts["measured"].statistics()
     capacity_bytes = simulator.check(options)["capacity_bytes"]
     recipe = traces.recipe(
         requests=_requests(options, point),
