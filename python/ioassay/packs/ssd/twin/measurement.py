@@ -224,15 +224,18 @@ def _bytes(given: Mapping[str, Any], name: str, default: int) -> int:
 # From records to readings
 
 
-def readings(store: RunStore) -> list[Reading]:
+def readings(store: RunStore, known: dict[str, Reading | None] | None = None) -> list[Reading]:
     """What the trials of a run gave that went well, in the order of its plan; repetitions of a load are one reading.
 
-    InputError for a damaged file of the run.
+    Of trials that are `known`, nothing is read again; the others are added. InputError for a damaged file of the run.
     """
+    known = {} if known is None else known
     found: dict[Load, list[Reading]] = {}
     for trial in store.trials():
         if (load := load_of(trial)) is not None and store.has(trial.id):
-            one = reading(load, store.record(trial.id), store.folder(trial.id))
+            if trial.id not in known:
+                known[trial.id] = reading(load, store.record(trial.id), store.folder(trial.id))
+            one = known[trial.id]
             found.setdefault(load, []).extend([one] if one is not None else [])
     return with_ceiling([_merged(each) for each in found.values() if each])
 
