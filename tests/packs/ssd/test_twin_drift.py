@@ -153,6 +153,8 @@ def test_a_file_is_checked_by_reads_alone(tmp_path: Path) -> None:
         (["samsung-980-pro", "--measure", "missing"], 2, "missing: no such file"),
         (["samsung-980-pro", "--measure", "file", "--margin", "lots"], 2, "--margin lots: expected a share"),
         (["samsung-980-pro", "--measure", "file", "--budget", "lots"], 2, "--budget: 'lots'"),
+        (["samsung-980-pro", "--budget", "2m"], 2, "are about --measure"),
+        (["samsung-980-pro", "--measure", "file", "--points"], 2, "expected it without --measure"),
         (["nothing", "--measure", "file"], 2, "no drive is called 'nothing'"),
     ],
 )

@@ -330,3 +330,24 @@ def test_fio_reads_at_all_places_of_a_load(tmp_path: Path, load: Load, places: l
     subprocess.run(asked, cwd=tmp_path, check=True, capture_output=True)
     reads = (line.split() for line in (tmp_path / "log").read_text().splitlines() if " read " in line)
     assert sorted({int(words[-2]) for words in reads}) == places
+
+
+@pytest.mark.parametrize(("runtime_s", "iops"), [(0.05, 4 * 300 / 0.1), (20.0, 5000.0)])
+def test_the_rate_of_a_short_run_is_that_of_a_closed_loop(tmp_path: Path, runtime_s: float, iops: float) -> None:
+    """Reads of 100 us and writes of 700 us, of which 300 and 100 were four at a time."""
+    load = Load("mixed", "s", "mixed", 4096, 4, read_share=0.75)
+    shares = {"read": (300, 1e5), "write": (100, 7e5)}
+    metrics = {
+        f"{side}.{name}": value
+        for side, (ios, mean) in shares.items()
+        for name, value in (
+            ("ios", float(ios)),
+            ("lat.mean", mean),
+            ("lat.p50", mean),
+            ("lat.p99", mean),
+            ("iops", 5000.0),
+            ("runtime", runtime_s),
+        )
+    }
+    found = measurement.reading(load, Record(trial={}, status="ok", metrics=metrics), tmp_path)
+    assert found is not None and found.statistics["iops"] == pytest.approx(iops)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NAME = "A drive's name, or the file that describes it."
 Name = Annotated[str, syntax.argument("NAME|FILE", _NAME, completion_values.drives)]
 _MEASURE = "Measure points of the file again on this device or file, and tell whether the drive drifted."
+_BUDGET, _MARGIN = "1m", "10%"
 _CONSENT = "With --measure, write as well: all data on the named device or file is lost."
 _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
 
@@ -86,8 +87,10 @@ def check(
     drive: Name,
     points: Annotated[bool, syntax.option("--points", "Show each measured point and the model's.")] = False,
     measure: Annotated[str | None, syntax.option("TARGET", _MEASURE)] = None,
-    budget: Annotated[str, syntax.option("TIME", "Time for --measure.")] = "1m",
-    margin: Annotated[str, syntax.option("SHARE", "With --measure, differences below this count as the same.")] = "10%",
+    budget: Annotated[str, syntax.option("TIME", "Time for --measure.")] = _BUDGET,
+    margin: Annotated[
+        str, syntax.option("SHARE", "With --measure, differences below this count as the same.")
+    ] = _MARGIN,
     output: options.Output = None,
     destroy_data: Annotated[list[str] | None, syntax.option("NAME", _CONSENT)] = None,
     json: options.Json = False,
@@ -101,7 +104,11 @@ def check(
     """
     described = drive_files.load(drive)
     _checked(described)
+    if measure is None and (budget, margin, output, destroy_data) != (_BUDGET, _MARGIN, None, None):
+        raise UsageError("--budget, --margin, --output and --destroy-data are about --measure; expected it with them")
     if measure is not None:
+        if points:
+            raise UsageError("--points shows what is simulated; expected it without --measure")
         _measure(described, measure, budget, margin, output, destroy_data or [], json)
         return
     found = [drive_accuracy.accuracy(described, each) for each in described.measurements]

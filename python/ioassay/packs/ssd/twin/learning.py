@@ -296,6 +296,8 @@ class Battery(GrowingPlan):
     clock: Callable[[], float] = time.monotonic
     _progress: Progress = field(default_factory=Progress)
     _records: dict[str, Record] = field(default_factory=dict)
+    _readings: dict[str, Reading | None] = field(default_factory=dict)
+    """Trial -> what it gave, read once: a log of single requests may have millions of lines."""
     _benches: dict[str, PreparedStudy] = field(default_factory=dict)
     _spent_before_s: float = 0.0
     _began_s: float = 0.0
@@ -358,7 +360,7 @@ class Battery(GrowingPlan):
     def _capacity_bytes(self) -> int:
         """The range that the battery may use: what was written in sequence, where the budget was too short for all."""
         size_bytes = int(self.asked["target"]["size"])
-        of_layout = [one for one in measured.readings(self.store) if one.load.stage == LAYOUT]
+        of_layout = [one for one in measured.readings(self.store, self._readings) if one.load.stage == LAYOUT]
         written = sum(one.requests * one.load.size_bytes for one in of_layout) or size_bytes
         if written < size_bytes:
             text = f"the first {units.format_size(written)} of {units.format_size(size_bytes)} are used"
@@ -373,7 +375,7 @@ class Battery(GrowingPlan):
             self._progress.said(warning.text)
 
     def _batches(self, studies: Sequence[StudyModel]) -> list[list[Reading]]:
-        found = measured.readings(self.store)
+        found = measured.readings(self.store, self._readings)
         return [[one for one in found if one.load.stage == study.name] for study in studies]
 
     def _plan(self, loads: Sequence[Load], studies: Sequence[StudyModel]) -> StudyModel:
