@@ -108,7 +108,7 @@ def _elements(known: Known) -> tuple[Load, ...]:
     unit = reads.unit_bytes(known.readings)
     if not unit:
         return ()
-    chosen = group_tests(_MOST_ELEMENTS // 2, min(known.capacity_bytes // unit - 1, 4096))
+    chosen = group_tests(_MOST_ELEMENTS // 2, min(known.capacity_bytes // (2 * unit), 1024))
     return _pairs(known, "elements", [unit * distance for distance in chosen])
 
 
@@ -157,20 +157,14 @@ def _page_type_order(known: Known) -> tuple[Load, ...]:
     """The first pages of the first element, each with the first one in turn."""
     if not reads.has_page_types(known.readings) or not reads.elements(known.readings):
         return ()
-    unit = reads.unit_bytes(known.readings)
+    unit, elements = reads.unit_bytes(known.readings), reads.elements(known.readings)
     page, _ = reads.flash_page_bytes(known.readings, unit)
-    places = [reads.row_address(row, page, unit, reads.elements(known.readings)) for row in (1, 2)]
+    step = unit if reads.types_by_unit(known.readings) else page
+    places = [reads.row_address(row, step, unit, elements) for row in range(1, 5)]
     return tuple(
-        _read(
-            known,
-            "page-type-order",
-            reads.pair(place),
-            SMALL,
-            requests=400,
-            align_bytes=place,
-            span_bytes=place + 4 * KIB,
-        )
+        _read(known, "order", reads.pair(place), SMALL, requests=400, align_bytes=place, span_bytes=place + 4 * KIB)
         for place in places
+        if 2 * place <= known.capacity_bytes
     )
 
 
@@ -220,7 +214,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("elements", False, _elements),
     Stage("elements-fine", False, _elements_fine),
     Stage("sizes", False, _sizes),
-    Stage("page-type-order", False, _page_type_order),
+    Stage("order", False, _page_type_order),
     Stage("one-element", False, _one_element),
     Stage("depths", False, _depths),
     Stage("channels", False, _channels),

@@ -22,7 +22,7 @@ PAGE = 4096
 _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
-_MOST_TYPES = 4
+_MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
 _PARAMETER = 6.0
 """Of squares, that one more parameter has to save."""
@@ -95,6 +95,12 @@ def has_page_types(readings: Mapping[str, Reading]) -> bool:
     """Whether small reads have several latencies, or no bins say that they have not."""
     small = readings.get("small-depth-1")
     return small is None or small.bins_us is None or len(modes(small)) > 1
+
+
+def types_by_unit(readings: Mapping[str, Reading]) -> bool:
+    """Whether all flash pages of a program unit have one type: small reads of the first unit have one latency."""
+    first = readings.get("size-512B")
+    return first is not None and first.bins_us is not None and len(modes(first)) == 1
 
 
 # Pairs of addresses
