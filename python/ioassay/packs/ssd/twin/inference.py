@@ -38,6 +38,8 @@ _MISFIT_ERROR, _MISFIT_SHARE = 0.05, 0.15
 _PROGRAM_US = 500.0
 """A place-holder until writes tell the time."""
 _MOST_PAIRS = 12
+_MODEL_PAGES = 6000
+"""That a simulation of one load reads, about."""
 _SEEDS = 3
 """Of the simulations that tell how much a statistic varies by itself."""
 _CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
@@ -74,7 +76,7 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
     `laid_out`: whether it was written in sequence before the reads; only then addresses tell the structure. `seconds`
     bound the search for alternatives. Raises InputError where no load is one that a model answers.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.process_time() + seconds
     usable = [reading for reading in readings if reading.statistics and not reading.is_host_bound]
     of_reads = [reading for reading in usable if reading.load.operation == "read" and not reading.load.begin_bytes]
     if not usable:
@@ -294,7 +296,7 @@ class _ReadSide:
                         _WORTH if of_type != best.structure.types else 0
                     ):
                         best = state
-                    if time.monotonic() > self._deadline - 20:
+                    if time.process_time() > self._deadline - 20:
                         break
         assert best is not None
         for step in (8, 4, 2, 1):
@@ -324,14 +326,14 @@ class _ReadSide:
                     start = {_RATE.name: rate + 0.02}
                     if channel is not None and link is not None:
                         start |= {_CHANNEL.name: channel, _LINK.name: link}
-                    if time.monotonic() < self._deadline - 20:
+                    if time.process_time() < self._deadline - 20:
                         tried.append(self._optimise(state.with_structure(structure, start), 2, only=_LIMITS))
         tried.sort(key=lambda each: each.squares + _WORTH * each.structure.has_rate)
         self.of_channels: dict[int, float] = {}
         best, kept = state, 0
         for other in tried:
             known = (other.structure.channels, other.structure.has_rate)
-            if kept >= _KEPT or other.squares > tried[0].squares + 400 or time.monotonic() > self._deadline - 10:
+            if kept >= _KEPT or other.squares > tried[0].squares + 400 or time.process_time() > self._deadline - 10:
                 break
             kept += 1
             other = self._optimise(other, 3)
@@ -381,7 +383,9 @@ class _ReadSide:
 
     def _load(self, point: _Point, capacity: int) -> Load:
         load = point.reading.load
-        requests = min(max(point.reading.requests, 12 * load.depth, 400), 2000 + 8 * load.depth)
+        pages = max(1, load.size_bytes // PAGE)
+        wanted = min(point.reading.requests, 500 + 8 * load.depth, _MODEL_PAGES // pages)
+        requests = max(wanted, 4 * load.depth, 100)
         return replace(load, requests=requests, span_bytes=min(load.span_bytes or capacity, capacity))
 
     def _logs(self, state: _State, seed: int | None = None) -> np.ndarray | None:
@@ -395,8 +399,14 @@ class _ReadSide:
     def _measure_variation(self, state: _State) -> None:
         """How much each statistic varies with the requests: that of measurement and model together."""
         runs = [logs for seed in range(11, 11 + _SEEDS) if (logs := self._logs(state, seed)) is not None]
-        if len(runs) == _SEEDS:
-            self._variation = np.std(runs, axis=0, ddof=1) * math.sqrt(2)
+        if len(runs) < _SEEDS:
+            return
+        drive, requests = self._drive(state)
+        widths = []
+        for point, source in zip(self._points, requests, strict=True):
+            times = drive.run({"arrays": source}, simulated.feed(point.reading.load))["read"]
+            widths += [_width(times, name) for name in point.statistics]
+        self._variation = np.hypot(np.std(runs, axis=0, ddof=1) * math.sqrt(2), widths)
 
     def _residuals(self, state: _State) -> tuple[np.ndarray, np.ndarray] | None:
         """Log of model over measurement, and the standard errors."""
@@ -637,3 +647,13 @@ def _bounded(scaled: np.ndarray) -> np.ndarray:
     """Linear beyond four standard errors, so that a few loads of another kind do not bend the rest."""
     size = np.abs(scaled)
     return np.where(size > 4, np.sqrt(np.maximum(8 * size - 16, 16)), size) * np.sign(scaled)
+
+
+def _width(times: Mapping[str, Any], name: str) -> float:
+    """Relative width of what a quantile may be, between modes: half of it where its place is off by its own error."""
+    share = {"p50_us": 0.5, "p99_us": 0.99}.get(name)
+    if share is None:
+        return 0.0
+    off = math.sqrt(2 * share * (1 - share) / times["count"])
+    low, high = times["response_ns"].quantiles([share - off, min(share + off, 1.0)])
+    return math.log(high / low) / 2
