@@ -38,6 +38,12 @@ _MISFIT_ERROR, _MISFIT_SHARE = 0.05, 0.15
 _PROGRAM_US = 500.0
 """A place-holder until writes tell the time."""
 _MOST_PAIRS = 12
+HELD_OUT = frozenset(
+    {"read-4KiB-depth-4", "read-4KiB-depth-64", "read-16KiB-depth-32", "read-64KiB-depth-4", "units-2"}
+)
+"""Loads of the battery that no fit sees: they say how good it is."""
+_FEW = 24
+"""Readings below which all are fitted."""
 _MODEL_PAGES = 6000
 """That a simulation of one load reads, about."""
 _SEEDS = 3
@@ -140,7 +146,7 @@ class _Structure:
 
     def options(self, values: Mapping[str, float]) -> dict[str, Any]:
         times = [values[_read_term(number).name] for number in self.types]
-        found = {
+        found: dict[str, Any] = {
             "program_unit": self.unit,
             "flash_page": self.page,
             "read_us": float(np.mean(times)),
@@ -188,7 +194,9 @@ class _State:
         return {term.name: term.value(each) for term, each in zip(terms, self.coordinates, strict=True)}
 
     def with_structure(self, structure: _Structure, start: Mapping[str, float] = {}) -> _State:
-        known = {term.name: each for term, each in zip(self.structure.terms, self.coordinates, strict=True)} | start
+        known = {term.name: each for term, each in zip(self.structure.terms, self.coordinates, strict=True)} | dict(
+            start
+        )
         return _State(structure, np.array([known.get(term.name, term.centre) for term in structure.terms]))
 
 
@@ -201,8 +209,13 @@ class _ReadSide:
         self._variation: np.ndarray | None = None
         unit = reads.unit_bytes(self._readings) if laid_out else 0
         elements = reads.elements(self._readings) if unit else 0
-        self._has_pairs = laid_out and any(name.startswith("pair-") for name in self._readings)
-        self._points = [_Point(each) for each in self._fitted(readings, bool(elements))]
+        stages = {each.load.stage for each in readings}
+        # The stages behind the pairs ran, so that nothing cut the pairs short.
+        self._is_complete = laid_out and {"unit", "sizes"} <= stages and reads.SINGLE in self._readings
+        held = [each for each in readings if each.load.name in HELD_OUT]
+        fitted = [each for each in readings if each.load.name not in HELD_OUT or len(readings) < _FEW]
+        self._points = [_Point(each) for each in self._fitted(fitted, bool(elements))]
+        self._held_out = [_Point(each) for each in held if len(readings) >= _FEW]
         if unit and elements:
             self._is_told = True
             page, _ = reads.flash_page_bytes(self._readings, unit)
@@ -330,17 +343,16 @@ class _ReadSide:
                         tried.append(self._optimise(state.with_structure(structure, start), 2, only=_LIMITS))
         tried.sort(key=lambda each: each.squares + _WORTH * each.structure.has_rate)
         self.of_channels: dict[int, float] = {}
-        best, kept = state, 0
-        for other in tried:
+        best = state
+        for kept, other in enumerate(tried):
             known = (other.structure.channels, other.structure.has_rate)
             if kept >= _KEPT or other.squares > tried[0].squares + 400 or time.process_time() > self._deadline - 10:
                 break
-            kept += 1
-            other = self._optimise(other, 3)
+            refined = self._optimise(other, 3)
             least = self.of_channels.get(known[0], math.inf)
-            self.of_channels[known[0]] = min(least, other.squares)
-            if other.squares + _WORTH * known[1] < best.squares + _WORTH * best.structure.has_rate:
-                best = other
+            self.of_channels[known[0]] = min(least, refined.squares)
+            if refined.squares + _WORTH * known[1] < best.squares + _WORTH * best.structure.has_rate:
+                best = refined
         other = self._optimise(best.with_structure(replace(best.structure, has_small=True)), 3)
         return other if other.squares < best.squares - _WORTH else best
 
@@ -485,17 +497,26 @@ class _ReadSide:
         return {**geometry(capacity_bytes, structure.elements, structure.unit), **structure.options(self.state.values)}
 
     def residuals(self) -> list[Residual]:
-        modelled = self._simulated(self.state) or []
-        return [
-            Residual(point.reading.load, name, math.exp(measured), model[name], is_fitted=True)
-            for point, model in zip(self._points, modelled, strict=True)
-            for name, measured in point.statistics.items()
-        ]
+        """Of the loads that were fitted, then of those held out."""
+        found = []
+        fitted = self._points
+        for points, is_fitted in ((fitted, True), (self._held_out, False)):
+            self._points = points
+            self._drives.clear()
+            modelled = self._simulated(self.state) or []
+            found += [
+                Residual(point.reading.load, name, math.exp(measured), model[name], is_fitted)
+                for point, model in zip(points, modelled, strict=True)
+                for name, measured in point.statistics.items()
+            ]
+        self._points = fitted
+        self._drives.clear()
+        return found
 
     def parameters(self) -> list[Parameter]:
         structure, told = self.state.structure, self._is_told
         pairs = tuple(name for name in self._readings if name.startswith("pair-"))
-        layout = "" if told else "reads after one sequential fill (`ioassay drive learn` with consent to write)"
+        layout = "" if told else "a whole battery behind a sequential fill: consent to write, and a longer --budget"
         by_layout: Identified = "yes" if told else "combination"
         found = [
             Parameter(
@@ -546,7 +567,9 @@ class _ReadSide:
         half = np.sqrt(np.diag(state.covariance)) * scale
         for place, term in enumerate(structure.terms):
             middle = state.coordinates[place]
-            value, low, high = (term.value(each) for each in (middle, middle - half[place], middle + half[place]))
+            # No wider than what is assumed of drives in any case.
+            width = min(half[place], Z_90 * term.spread)
+            value, low, high = (term.value(each) for each in (middle, middle - width, middle + width))
             told = (high - low) / 2 < (_TOLD * value if not term.is_linear else 1.0)
             name = term.name
             if name.startswith("read "):
@@ -604,7 +627,7 @@ class _ReadSide:
 
     def misfit(self) -> str:
         """Why the drive is of another kind; '' where the residuals are those of noise."""
-        if self._has_pairs and not self._is_told:
+        if self._is_complete and not self._is_told:
             return (
                 "pairs of addresses give no program unit and no count of elements: which addresses share an element "
                 "follows a rule that the model lacks"
@@ -618,7 +641,7 @@ class _ReadSide:
             return ""
         worst = max(self.residuals(), key=lambda each: abs(math.log(each.modelled / each.measured)))
         return (
-            f"{share:.0%} of the statistics are off by far more than their noise, expected at most {_MISFIT_SHARE:.0%}; "
+            f"{share:.0%} of the statistics are off by far more than their noise, at most {_MISFIT_SHARE:.0%} expected; "
             f"the worst is {worst.load.name}: {worst.measured:.4g} us measured, {worst.modelled:.4g} us modelled"
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -70,9 +71,9 @@ def modes(reading: Reading) -> list[Mode]:
             merged[-1] = max(merged[-1], place, key=lambda each: density[each])
         else:
             merged.append(place)
-    borders = [-np.inf, *(centres[a + int(np.argmin(density[a : b + 1]))] for a, b in zip(merged, merged[1:])), np.inf]
+    borders = [-np.inf, *(centres[a + int(np.argmin(density[a : b + 1]))] for a, b in pairwise(merged)), np.inf]
     found = []
-    for low, high in zip(borders, borders[1:]):
+    for low, high in pairwise(borders):
         inside = (logs > low) & (logs <= high)
         share = float(weights[inside].sum() / weights.sum())
         if share >= _LEAST_SHARE:

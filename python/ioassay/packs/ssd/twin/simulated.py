@@ -48,7 +48,7 @@ def arrays(load: Load, capacity: int, draws: np.random.Generator) -> dict[str, n
         chosen = draws.integers(places, size=count)
     shares = {"read": 1.0, "mixed": load.read_share}
     kinds = np.where(draws.random(count) < shares.get(load.operation, 0.0), READ, WRITE).astype(np.uint8)
-    found = {
+    found: dict[str, np.ndarray] = {
         "kind": kinds,
         "offset_bytes": (load.begin_bytes + chosen * align).astype(np.uint64),
         "bytes": np.full(count, size, dtype=np.uint32),
@@ -56,7 +56,7 @@ def arrays(load: Load, capacity: int, draws: np.random.Generator) -> dict[str, n
     if load.operation != "flush":
         return found
     # Each write is followed by a flush, as fdatasync does.
-    both = {name: np.repeat(values, 2) for name, values in found.items()}
+    both: dict[str, np.ndarray] = {name: np.repeat(values, 2) for name, values in found.items()}
     both["kind"][1::2] = FLUSH
     return both
 
