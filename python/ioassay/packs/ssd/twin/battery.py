@@ -21,6 +21,8 @@ SMALL = 512
 PAIR_DEPTH = 32
 _LARGEST_UNIT = 1024 * KIB
 _MOST_ELEMENTS = 128
+_MOST_BYTES = 32 << 20
+"""That a load of large reads moves."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def learn(target: Target, *, writes: bool, budget_s: float) -> list[Reading]:
 
 
 def _read(known: Known, stage: str, name: str, size: int, depth: int = 1, requests: int = 2000, **keys: object) -> Load:
-    requests = max(requests, 12 * depth)
+    requests = min(max(requests, 12 * depth), max(_MOST_BYTES // size, 8 * depth, 100))
     return Load(name, stage, "read", size, depth, requests=requests, seconds=known.seconds, **keys)  # type: ignore[arg-type]
 
 
@@ -195,7 +197,7 @@ def _channels(known: Known) -> tuple[Load, ...]:
         strides = [stride for stride in range(2, elements) if elements % stride == 0 or stride in (3, 4, 5, 6, 8)]
         size = min(unit, 64 * KIB)
         loads += [
-            _read(known, "channels", f"stride-{stride}", size, 64, 1500, align_bytes=unit * stride)
+            _read(known, "channels", f"stride-{stride}", size, 32, 1000, align_bytes=unit * stride)
             for stride in strides[:10]
         ]
     return tuple(loads)

@@ -44,8 +44,6 @@ HELD_OUT = frozenset(
 """Loads of the battery that no fit sees: they say how good it is."""
 _FEW = 24
 """Readings below which all are fitted."""
-_MODEL_PAGES = 6000
-"""That a simulation of one load reads, about."""
 _SEEDS = 3
 """Of the simulations that tell how much a statistic varies by itself."""
 _CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
@@ -173,10 +171,8 @@ class _Point:
         for name in _STATISTICS[:1] if load.name.startswith(("pair-", "place-")) else _STATISTICS:
             if given.get(name, 0) > 0:
                 self.statistics[name] = math.log(given[name])
-        if given.get("iops", 0) > 0:
-            by_rate = math.log(load.depth / given["iops"] * 1e6)
-            both = [by_rate, *([self.statistics["mean_us"]] if "mean_us" in self.statistics else [])]
-            self.statistics["mean_us"] = float(np.mean(both))
+        if "mean_us" not in self.statistics and given.get("iops", 0) > 0:
+            self.statistics["mean_us"] = math.log(load.depth / given["iops"] * 1e6)
 
 
 @dataclass
@@ -395,9 +391,9 @@ class _ReadSide:
 
     def _load(self, point: _Point, capacity: int) -> Load:
         load = point.reading.load
-        pages = max(1, load.size_bytes // PAGE)
-        wanted = min(point.reading.requests, 500 + 8 * load.depth, _MODEL_PAGES // pages)
-        requests = max(wanted, 4 * load.depth, 100)
+        # As many as were measured, where a queue has to fill first and to drain last.
+        most = 600 if load.depth == 1 else 400 + 24 * load.depth
+        requests = max(min(point.reading.requests, most), 4 * load.depth)
         return replace(load, requests=requests, span_bytes=min(load.span_bytes or capacity, capacity))
 
     def _logs(self, state: _State, seed: int | None = None) -> np.ndarray | None:
@@ -641,7 +637,7 @@ class _ReadSide:
             return ""
         worst = max(self.residuals(), key=lambda each: abs(math.log(each.modelled / each.measured)))
         return (
-            f"{share:.0%} of the statistics are off by far more than their noise, at most {_MISFIT_SHARE:.0%} expected; "
+            f"{share:.0%} of the statistics are off by more than noise, {_MISFIT_SHARE:.0%} at most expected; "
             f"the worst is {worst.load.name}: {worst.measured:.4g} us measured, {worst.modelled:.4g} us modelled"
         )
 
@@ -669,7 +665,8 @@ def _loads_of(term: _Term) -> tuple[str, ...]:
 def _bounded(scaled: np.ndarray) -> np.ndarray:
     """Linear beyond four standard errors, so that a few loads of another kind do not bend the rest."""
     size = np.abs(scaled)
-    return np.where(size > 4, np.sqrt(np.maximum(8 * size - 16, 16)), size) * np.sign(scaled)
+    bounded: np.ndarray = np.where(size > 4, np.sqrt(np.maximum(8 * size - 16, 16)), size) * np.sign(scaled)
+    return bounded
 
 
 def _width(times: Mapping[str, Any], name: str) -> float:
@@ -679,4 +676,4 @@ def _width(times: Mapping[str, Any], name: str) -> float:
         return 0.0
     off = math.sqrt(2 * share * (1 - share) / times["count"])
     low, high = times["response_ns"].quantiles([share - off, min(share + off, 1.0)])
-    return math.log(high / low) / 2
+    return math.log(float(high) / float(low)) / 2

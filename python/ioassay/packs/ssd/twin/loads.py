@@ -1,8 +1,8 @@
 """Micro-benchmarks of a drive, and what they gave: the border between what measures and what infers.
 
-A `Load` is a closed loop of equal requests; a `Reading` is what it gave, whether fio measured it on a device, an imported
-result has it, or a simulated drive answered it. Loads run in their order, because writes change the drive that the next
-ones see. Nothing here measures or simulates.
+A `Load` is a closed loop of equal requests; a `Reading` is what it gave, whether fio measured it on a device, an
+imported result has it, or a simulated drive answered it. Loads run in their order, because writes change the drive that
+the next ones see. Nothing here measures or simulates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A simulated drive as the target of a battery of loads: what a fit compares with, and what tests hide parameters in."""
+"""A simulated drive as a target of loads: what a fit compares with, and what tests hide parameters in."""
 
 from __future__ import annotations
 
