@@ -21,6 +21,8 @@ SMALL = 512
 PAIR_DEPTH = 32
 _LARGEST_UNIT = 1024 * KIB
 _MOST_ELEMENTS = 128
+_MOST_BYTES = 32 << 20
+"""That a load of large reads moves."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def learn(target: Target, *, writes: bool, budget_s: float) -> list[Reading]:
 
 
 def _read(known: Known, stage: str, name: str, size: int, depth: int = 1, requests: int = 2000, **keys: object) -> Load:
-    requests = max(requests, 12 * depth)
+    requests = min(max(requests, 12 * depth), max(_MOST_BYTES // size, 8 * depth, 100))
     return Load(name, stage, "read", size, depth, requests=requests, seconds=known.seconds, **keys)  # type: ignore[arg-type]
 
 
@@ -108,7 +110,7 @@ def _elements(known: Known) -> tuple[Load, ...]:
     unit = reads.unit_bytes(known.readings)
     if not unit:
         return ()
-    chosen = group_tests(_MOST_ELEMENTS // 2, min(known.capacity_bytes // unit - 1, 4096))
+    chosen = group_tests(_MOST_ELEMENTS // 2, min(known.capacity_bytes // (2 * unit), 1024))
     return _pairs(known, "elements", [unit * distance for distance in chosen])
 
 
@@ -157,20 +159,14 @@ def _page_type_order(known: Known) -> tuple[Load, ...]:
     """The first pages of the first element, each with the first one in turn."""
     if not reads.has_page_types(known.readings) or not reads.elements(known.readings):
         return ()
-    unit = reads.unit_bytes(known.readings)
+    unit, elements = reads.unit_bytes(known.readings), reads.elements(known.readings)
     page, _ = reads.flash_page_bytes(known.readings, unit)
-    places = [reads.row_address(row, page, unit, reads.elements(known.readings)) for row in (1, 2)]
+    step = unit if reads.types_by_unit(known.readings) else page
+    places = [reads.row_address(row, step, unit, elements) for row in range(1, 5)]
     return tuple(
-        _read(
-            known,
-            "page-type-order",
-            reads.pair(place),
-            SMALL,
-            requests=400,
-            align_bytes=place,
-            span_bytes=place + 4 * KIB,
-        )
+        _read(known, "order", reads.pair(place), SMALL, requests=400, align_bytes=place, span_bytes=place + 4 * KIB)
         for place in places
+        if 2 * place <= known.capacity_bytes
     )
 
 
@@ -201,7 +197,7 @@ def _channels(known: Known) -> tuple[Load, ...]:
         strides = [stride for stride in range(2, elements) if elements % stride == 0 or stride in (3, 4, 5, 6, 8)]
         size = min(unit, 64 * KIB)
         loads += [
-            _read(known, "channels", f"stride-{stride}", size, 64, 1500, align_bytes=unit * stride)
+            _read(known, "channels", f"stride-{stride}", size, 32, 1000, align_bytes=unit * stride)
             for stride in strides[:10]
         ]
     return tuple(loads)
@@ -220,7 +216,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("elements", False, _elements),
     Stage("elements-fine", False, _elements_fine),
     Stage("sizes", False, _sizes),
-    Stage("page-type-order", False, _page_type_order),
+    Stage("order", False, _page_type_order),
     Stage("one-element", False, _one_element),
     Stage("depths", False, _depths),
     Stage("channels", False, _channels),

@@ -35,6 +35,17 @@ _STATISTICS = ("mean_us", "p50_us", "p99_us")
 _WORTH = 6.0
 """Of squares, that an alternative with one more parameter has to save."""
 _MISFIT_ERROR, _MISFIT_SHARE = 0.05, 0.15
+_PROGRAM_US = 500.0
+"""A place-holder until writes tell the time."""
+_MOST_PAIRS = 12
+HELD_OUT = frozenset(
+    {"read-4KiB-depth-4", "read-4KiB-depth-64", "read-16KiB-depth-32", "read-64KiB-depth-4", "units-2"}
+)
+"""Loads of the battery that no fit sees: they say how good it is."""
+_FEW = 24
+"""Readings below which all are fitted."""
+_SEEDS = 3
+"""Of the simulations that tell how much a statistic varies by itself."""
 _CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 _ELEMENTS = (2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 
@@ -69,7 +80,7 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
     `laid_out`: whether it was written in sequence before the reads; only then addresses tell the structure. `seconds`
     bound the search for alternatives. Raises InputError where no load is one that a model answers.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.process_time() + seconds
     usable = [reading for reading in readings if reading.statistics and not reading.is_host_bound]
     of_reads = [reading for reading in usable if reading.load.operation == "read" and not reading.load.begin_bytes]
     if not usable:
@@ -119,6 +130,8 @@ class _Structure:
     types: tuple[int, ...] = (0,)
     """For each page type, the number of its read time."""
     channels: int = 0
+    by_unit: bool = False
+    """Whether a type is that of a whole program unit."""
     has_rate: bool = False
     has_small: bool = False
     has_per_4k: bool = True
@@ -131,7 +144,7 @@ class _Structure:
 
     def options(self, values: Mapping[str, float]) -> dict[str, Any]:
         times = [values[_read_term(number).name] for number in self.types]
-        found = {
+        found: dict[str, Any] = {
             "program_unit": self.unit,
             "flash_page": self.page,
             "read_us": float(np.mean(times)),
@@ -140,6 +153,8 @@ class _Structure:
         }
         if len(times) > 1:
             found["page_type_read_us"] = times
+        if len(times) > 1 and self.by_unit:
+            found["page_type_program_us"] = [_PROGRAM_US] * len(times)
         if self.has_small:
             found["small_read_us"] = [each * values[_SMALL.name] for each in times]
         return found
@@ -153,13 +168,11 @@ class _Point:
 
     def __post_init__(self) -> None:
         given, load = self.reading.statistics, self.reading.load
-        for name in _STATISTICS:
+        for name in _STATISTICS[:1] if load.name.startswith(("pair-", "place-")) else _STATISTICS:
             if given.get(name, 0) > 0:
                 self.statistics[name] = math.log(given[name])
-        if given.get("iops", 0) > 0:
-            by_rate = math.log(load.depth / given["iops"] * 1e6)
-            both = [by_rate, *([self.statistics["mean_us"]] if "mean_us" in self.statistics else [])]
-            self.statistics["mean_us"] = float(np.mean(both))
+        if "mean_us" not in self.statistics and given.get("iops", 0) > 0:
+            self.statistics["mean_us"] = math.log(load.depth / given["iops"] * 1e6)
 
 
 @dataclass
@@ -177,7 +190,9 @@ class _State:
         return {term.name: term.value(each) for term, each in zip(terms, self.coordinates, strict=True)}
 
     def with_structure(self, structure: _Structure, start: Mapping[str, float] = {}) -> _State:
-        known = {term.name: each for term, each in zip(self.structure.terms, self.coordinates, strict=True)} | start
+        known = {term.name: each for term, each in zip(self.structure.terms, self.coordinates, strict=True)} | dict(
+            start
+        )
         return _State(structure, np.array([known.get(term.name, term.centre) for term in structure.terms]))
 
 
@@ -186,29 +201,41 @@ class _ReadSide:
         self._deadline = deadline
         self._readings = by_name(readings)
         self._is_told = False
+        self._drives: dict[Any, tuple[Any, list[dict[str, np.ndarray]]]] = {}
+        self._variation: np.ndarray | None = None
         unit = reads.unit_bytes(self._readings) if laid_out else 0
         elements = reads.elements(self._readings) if unit else 0
-        self._has_pairs = laid_out and any(name.startswith("pair-") for name in self._readings)
-        self._points = [_Point(each) for each in self._fitted(readings, bool(elements))]
+        stages = {each.load.stage for each in readings}
+        # The stages behind the pairs ran, so that nothing cut the pairs short.
+        self._is_complete = laid_out and {"unit", "sizes"} <= stages and reads.SINGLE in self._readings
+        held = [each for each in readings if each.load.name in HELD_OUT]
+        fitted = [each for each in readings if each.load.name not in HELD_OUT or len(readings) < _FEW]
+        self._points = [_Point(each) for each in self._fitted(fitted, bool(elements))]
+        self._held_out = [_Point(each) for each in held if len(readings) >= _FEW]
         if unit and elements:
             self._is_told = True
             page, _ = reads.flash_page_bytes(self._readings, unit)
-            starts = [_Structure(elements, unit, page or PAGE, self._types(page or PAGE, unit, elements))]
-            state = self._first(starts[0])
-            state = self._optimise(state, 4)
+            by_unit = reads.has_page_types(self._readings) and reads.types_by_unit(self._readings)
+            types = self._types(unit if by_unit else page or PAGE, unit, elements)
+            state = self._first(_Structure(elements, unit, page or PAGE, types, by_unit=by_unit))
+            self._measure_variation(state)
         else:
             state = self._without_structure()
+            self._measure_variation(state)
         self.state = self._optimise(self._alternatives(state), 4, final=True)
 
     def _fitted(self, readings: Sequence[Reading], told: bool) -> Iterable[Reading]:
-        """Far pairs are for structure: in which block their pages are is not known, and so neither their type."""
+        """Some pairs only, and no far ones where there are page types: of which type such a page is, is not known."""
         several = reads.has_page_types(self._readings)
+        pairs = 0
         for reading in readings:
-            is_pair = reading.load.name.startswith("pair-")
-            if is_pair and (not told or (several and reading.load.stage.startswith("elements"))):
+            load = reading.load
+            if load.align_bytes + load.size_bytes > MODEL_BYTES // 2:
                 continue
-            if reading.load.align_bytes + reading.load.size_bytes > MODEL_BYTES:
-                continue
+            if load.name.startswith("pair-") and load.stage != "order":
+                pairs += 1
+                if not told or pairs > _MOST_PAIRS or (several and load.stage.startswith("elements")):
+                    continue
             yield reading
 
     # Page types
@@ -278,7 +305,7 @@ class _ReadSide:
                         _WORTH if of_type != best.structure.types else 0
                     ):
                         best = state
-                    if time.monotonic() > self._deadline - 20:
+                    if time.process_time() > self._deadline - 20:
                         break
         assert best is not None
         for step in (8, 4, 2, 1):
@@ -289,28 +316,41 @@ class _ReadSide:
         return best
 
     def _alternatives(self, state: _State) -> _State:
-        """Flash channels, then the limits that a drive may lack, one after the other."""
+        """Flash channels and a limit of commands by what limits large and small reads; then a time of small reads."""
         elements = state.structure.elements
         counts = [each for each in _CHANNELS if each < elements and (elements % each == 0 or not self._is_told)]
-        self.of_channels = {0: state.squares}
+        most = self._bandwidth()
+        rate = math.log(max(1e6 * p.reading.load.depth / math.exp(p.statistics["mean_us"]) for p in self._points))
+        state = self._optimise(state, 3)
+        tried = []
+        for has_rate in (False, True):
+            for channels in (0, *counts):
+                structure = replace(state.structure, channels=channels, has_rate=has_rate)
+                of_channel = math.log(most / (channels or elements))
+                for channel, link in (
+                    (None, None),
+                    (max(of_channel, _CHANNEL.centre), math.log(most * 1.02)),
+                    (of_channel + 0.02, max(_LINK.centre, math.log(most * 1.5))),
+                ):
+                    start = {_RATE.name: rate + 0.02}
+                    if channel is not None and link is not None:
+                        start |= {_CHANNEL.name: channel, _LINK.name: link}
+                    if time.process_time() < self._deadline - 20:
+                        tried.append(self._optimise(state.with_structure(structure, start), 2, only=_LIMITS))
+        tried.sort(key=lambda each: each.squares + _WORTH * each.structure.has_rate)
+        self.of_channels: dict[int, float] = {}
         best = state
-        for channels in reversed(counts):
-            if time.monotonic() > self._deadline - 10:
+        for kept, other in enumerate(tried):
+            known = (other.structure.channels, other.structure.has_rate)
+            if kept >= _KEPT or other.squares > tried[0].squares + 400 or time.process_time() > self._deadline - 10:
                 break
-            other = self._optimise(best.with_structure(replace(best.structure, channels=channels)), 3)
-            self.of_channels[channels] = other.squares
-            best = min(best, other, key=lambda each: each.squares)
-        rate = math.log(
-            max(
-                1e6 * point.reading.load.depth / math.exp(point.statistics["mean_us"])
-                for point in self._points
-                if "mean_us" in point.statistics
-            )
-        )
-        for name, start in (("has_rate", {_RATE.name: rate}), ("has_small", {})):
-            other = self._optimise(best.with_structure(replace(best.structure, **{name: True}), start), 4)
-            best = other if other.squares < best.squares - _WORTH else best
-        return best
+            refined = self._optimise(other, 3)
+            least = self.of_channels.get(known[0], math.inf)
+            self.of_channels[known[0]] = min(least, refined.squares)
+            if refined.squares + _WORTH * known[1] < best.squares + _WORTH * best.structure.has_rate:
+                best = refined
+        other = self._optimise(best.with_structure(replace(best.structure, has_small=True)), 3)
+        return other if other.squares < best.squares - _WORTH else best
 
     def _options(self, state: _State) -> dict[str, Any]:
         structure = state.structure
@@ -319,34 +359,79 @@ class _ReadSide:
         shape = geometry(64 * units * rows * structure.elements * structure.unit, structure.elements, structure.unit)
         return {**shape, **structure.options(state.values)}
 
-    def _simulated(self, state: _State) -> list[Reading] | None:
-        options = self._options(state)
+    def _drive(self, state: _State) -> tuple[Any, list[dict[str, np.ndarray]]]:
+        """A drive of that structure and the requests of all loads; its times are set for each simulation."""
+        structure = state.structure
+        key = (structure.elements, structure.unit, structure.page, len(structure.types), structure.by_unit)
+        if key not in self._drives:
+            drive = simulated.new_drive(self._options(state))
+            self._drives[key] = (drive, self._requests(drive.capacity_bytes, 7))
+        return self._drives[key]
+
+    def _requests(self, capacity: int, seed: int) -> list[dict[str, np.ndarray]]:
+        draws = np.random.default_rng(seed)
+        return [simulated.arrays(self._load(point, capacity), capacity, draws) for point in self._points]
+
+    def _simulated(self, state: _State, seed: int | None = None) -> list[dict[str, float]] | None:
+        """The statistics of each point; None where no such drive can be."""
         try:
-            capacity = simulated.capacity_bytes(options)
-            return [simulated.simulate(options, capacity, self._load(point, capacity), 7) for point in self._points]
+            drive, requests = self._drive(state)
+            if seed is not None:
+                requests = self._requests(drive.capacity_bytes, seed)
+            timing = state.structure.options(state.values)
+            timing = {name: value for name, value in timing.items() if name not in _STRUCTURAL}
+            drive.set_timing({**_NO_TIMES, **timing})
+            found = []
+            for point, source in zip(self._points, requests, strict=True):
+                raw = drive.run({"arrays": source}, simulated.feed(point.reading.load))
+                found.append(simulated.statistics(raw["read"], simulated.seconds_of(raw)))
+            return found
         except (CoreError, UsageError):
             return None
 
     def _load(self, point: _Point, capacity: int) -> Load:
         load = point.reading.load
-        requests = min(max(point.reading.requests, 12 * load.depth, 400), 2000 + 8 * load.depth)
+        # As many as were measured, where a queue has to fill first and to drain last.
+        most = 600 if load.depth == 1 else 400 + 24 * load.depth
+        requests = max(min(point.reading.requests, most), 4 * load.depth)
         return replace(load, requests=requests, span_bytes=min(load.span_bytes or capacity, capacity))
+
+    def _logs(self, state: _State, seed: int | None = None) -> np.ndarray | None:
+        """Logarithms of the modelled statistics that were measured."""
+        modelled = self._simulated(state, seed)
+        if modelled is None:
+            return None
+        pairs = zip(self._points, modelled, strict=True)
+        return np.array([math.log(model[name]) for point, model in pairs for name in point.statistics])
+
+    def _measure_variation(self, state: _State) -> None:
+        """How much each statistic varies with the requests: that of measurement and model together."""
+        runs = [logs for seed in range(11, 11 + _SEEDS) if (logs := self._logs(state, seed)) is not None]
+        if len(runs) < _SEEDS:
+            return
+        drive, requests = self._drive(state)
+        widths = []
+        for point, source in zip(self._points, requests, strict=True):
+            times = drive.run({"arrays": source}, simulated.feed(point.reading.load))["read"]
+            widths += [_width(times, name) for name in point.statistics]
+        self._variation = np.hypot(np.std(runs, axis=0, ddof=1) * math.sqrt(2), widths)
 
     def _residuals(self, state: _State) -> tuple[np.ndarray, np.ndarray] | None:
         """Log of model over measurement, and the standard errors."""
-        modelled = self._simulated(state)
-        if modelled is None:
+        logs = self._logs(state)
+        if logs is None:
             return None
-        rows = []
-        for point, model in zip(self._points, modelled, strict=True):
-            for name, measured in point.statistics.items():
-                error = point.reading.noise.get(name, NOISE)
-                rows.append((math.log(model.statistics[name]) - measured, math.hypot(error, _sampling(model, name))))
+        rows = [
+            (measured, point.reading.noise.get(name, NOISE))
+            for point in self._points
+            for name, measured in point.statistics.items()
+        ]
         table = np.array(rows)
-        return table[:, 0], np.hypot(table[:, 1], FLOOR)
+        own = np.zeros(len(rows)) if self._variation is None else self._variation
+        return logs - table[:, 0], np.sqrt(table[:, 1] ** 2 + own**2 + FLOOR**2)
 
-    def _optimise(self, state: _State, steps: int, *, final: bool = False) -> _State:
-        """Gauss-Newton with halved steps; `final` also gives the covariance."""
+    def _optimise(self, state: _State, steps: int, *, final: bool = False, only: tuple[str, ...] = ()) -> _State:
+        """Gauss-Newton with halved steps, of the terms named in `only`; `final` also gives the covariance."""
         terms = state.structure.terms
         prior = np.array([term.centre for term in terms])
         weights = np.array([1 / term.spread for term in terms])
@@ -367,8 +452,10 @@ class _ReadSide:
             return replace(state, squares=math.inf)
         covariance = None
         for step in range(steps + final):
-            jacobian = np.empty((len(residual), len(terms)))
+            jacobian = np.zeros((len(residual), len(terms)))
             for column, term in enumerate(terms):
+                if only and term.name not in only:
+                    continue
                 width = 0.1 if term.is_linear else 0.03
                 moved = at.copy()
                 moved[column] += width
@@ -383,6 +470,8 @@ class _ReadSide:
             if step == steps:
                 break
             gradient = scaled.T @ (residual * robust / errors) + (at - prior) * weights**2
+            if only:
+                gradient *= [term.name in only for term in terms]
             change = np.clip(-covariance @ gradient, -0.7, 0.7)
             before = value
             for _ in range(4):
@@ -404,17 +493,26 @@ class _ReadSide:
         return {**geometry(capacity_bytes, structure.elements, structure.unit), **structure.options(self.state.values)}
 
     def residuals(self) -> list[Residual]:
-        modelled = self._simulated(self.state) or []
-        return [
-            Residual(point.reading.load, name, math.exp(measured), model.statistics[name], is_fitted=True)
-            for point, model in zip(self._points, modelled, strict=True)
-            for name, measured in point.statistics.items()
-        ]
+        """Of the loads that were fitted, then of those held out."""
+        found = []
+        fitted = self._points
+        for points, is_fitted in ((fitted, True), (self._held_out, False)):
+            self._points = points
+            self._drives.clear()
+            modelled = self._simulated(self.state) or []
+            found += [
+                Residual(point.reading.load, name, math.exp(measured), model[name], is_fitted)
+                for point, model in zip(points, modelled, strict=True)
+                for name, measured in point.statistics.items()
+            ]
+        self._points = fitted
+        self._drives.clear()
+        return found
 
     def parameters(self) -> list[Parameter]:
         structure, told = self.state.structure, self._is_told
         pairs = tuple(name for name in self._readings if name.startswith("pair-"))
-        layout = "" if told else "reads after one sequential fill (`ioassay drive learn` with consent to write)"
+        layout = "" if told else "a whole battery behind a sequential fill: consent to write, and a longer --budget"
         by_layout: Identified = "yes" if told else "combination"
         found = [
             Parameter(
@@ -465,7 +563,9 @@ class _ReadSide:
         half = np.sqrt(np.diag(state.covariance)) * scale
         for place, term in enumerate(structure.terms):
             middle = state.coordinates[place]
-            value, low, high = (term.value(each) for each in (middle, middle - half[place], middle + half[place]))
+            # No wider than what is assumed of drives in any case.
+            width = min(half[place], Z_90 * term.spread)
+            value, low, high = (term.value(each) for each in (middle, middle - width, middle + width))
             told = (high - low) / 2 < (_TOLD * value if not term.is_linear else 1.0)
             name = term.name
             if name.startswith("read "):
@@ -523,7 +623,7 @@ class _ReadSide:
 
     def misfit(self) -> str:
         """Why the drive is of another kind; '' where the residuals are those of noise."""
-        if self._has_pairs and not self._is_told:
+        if self._is_complete and not self._is_told:
             return (
                 "pairs of addresses give no program unit and no count of elements: which addresses share an element "
                 "follows a rule that the model lacks"
@@ -537,10 +637,16 @@ class _ReadSide:
             return ""
         worst = max(self.residuals(), key=lambda each: abs(math.log(each.modelled / each.measured)))
         return (
-            f"{share:.0%} of the statistics are off by far more than their noise, expected at most {_MISFIT_SHARE:.0%}; "
+            f"{share:.0%} of the statistics are off by more than noise, {_MISFIT_SHARE:.0%} at most expected; "
             f"the worst is {worst.load.name}: {worst.measured:.4g} us measured, {worst.modelled:.4g} us modelled"
         )
 
+
+_LIMITS = (_CHANNEL.name, _LINK.name, _RATE.name)
+_KEPT = 6
+"""Alternatives of which all times are fitted."""
+_STRUCTURAL = ("program_unit", "flash_page", "page_type_program_us")
+_NO_TIMES: Mapping[str, Any] = {"small_read_us": [], "page_type_read_us": []}
 
 _NEEDS = {
     "command_read_us_per_4k": "reads of several sizes at depth 1 with less noise",
@@ -559,20 +665,15 @@ def _loads_of(term: _Term) -> tuple[str, ...]:
 def _bounded(scaled: np.ndarray) -> np.ndarray:
     """Linear beyond four standard errors, so that a few loads of another kind do not bend the rest."""
     size = np.abs(scaled)
-    return np.where(size > 4, np.sqrt(np.maximum(8 * size - 16, 16)), size) * np.sign(scaled)
+    bounded: np.ndarray = np.where(size > 4, np.sqrt(np.maximum(8 * size - 16, 16)), size) * np.sign(scaled)
+    return bounded
 
 
-def _sampling(model: Reading, name: str) -> float:
-    """Relative standard error of a statistic from the number of requests, of measurement and model together."""
-    if model.bins_us is None or model.counts is None:
+def _width(times: Mapping[str, Any], name: str) -> float:
+    """Relative width of what a quantile may be, between modes: half of it where its place is off by its own error."""
+    share = {"p50_us": 0.5, "p99_us": 0.99}.get(name)
+    if share is None:
         return 0.0
-    values, counts, total = model.bins_us, model.counts, model.counts.sum()
-    if name == "mean_us":
-        mean = float((values * counts).sum() / total)
-        spread = math.sqrt(float((counts * (values - mean) ** 2).sum() / total))
-        return math.sqrt(2) * spread / mean / math.sqrt(total)
-    share = {"p50_us": 0.5, "p99_us": 0.99}[name]
-    width = math.sqrt(2 * share * (1 - share) / total)
-    places = np.clip(np.searchsorted(np.cumsum(counts) / total, (share - width, share + width)), 0, len(values) - 1)
-    low, high = values[places]
-    return float(math.log(high / low) / 2)
+    off = math.sqrt(2 * share * (1 - share) / times["count"])
+    low, high = times["response_ns"].quantiles([share - off, min(share + off, 1.0)])
+    return math.log(float(high) / float(low)) / 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +23,7 @@ PAGE = 4096
 _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
-_MOST_TYPES = 4
+_MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
 _PARAMETER = 6.0
 """Of squares, that one more parameter has to save."""
@@ -70,9 +71,9 @@ def modes(reading: Reading) -> list[Mode]:
             merged[-1] = max(merged[-1], place, key=lambda each: density[each])
         else:
             merged.append(place)
-    borders = [-np.inf, *(centres[a + int(np.argmin(density[a : b + 1]))] for a, b in zip(merged, merged[1:])), np.inf]
+    borders = [-np.inf, *(centres[a + int(np.argmin(density[a : b + 1]))] for a, b in pairwise(merged)), np.inf]
     found = []
-    for low, high in zip(borders, borders[1:]):
+    for low, high in pairwise(borders):
         inside = (logs > low) & (logs <= high)
         share = float(weights[inside].sum() / weights.sum())
         if share >= _LEAST_SHARE:
@@ -95,6 +96,12 @@ def has_page_types(readings: Mapping[str, Reading]) -> bool:
     """Whether small reads have several latencies, or no bins say that they have not."""
     small = readings.get("small-depth-1")
     return small is None or small.bins_us is None or len(modes(small)) > 1
+
+
+def types_by_unit(readings: Mapping[str, Reading]) -> bool:
+    """Whether all flash pages of a program unit have one type: small reads of the first unit have one latency."""
+    first = readings.get("size-512B")
+    return first is not None and first.bins_us is not None and len(modes(first)) == 1
 
 
 # Pairs of addresses

@@ -1,4 +1,4 @@
-"""A simulated drive as the target of a battery of loads: what a fit compares with, and what tests hide parameters in."""
+"""A simulated drive as a target of loads: what a fit compares with, and what tests hide parameters in."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ioassay import _core
 from ioassay.errors import UsageError
 from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.twin.loads import Load, Reading
-from ioassay.simulation import traces
 from ioassay.simulation.options import setup
 
 REQUESTS = 2000
 """Of a load that states none."""
+READ, WRITE, FLUSH = 0, 1, 3
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
 
 
@@ -25,59 +25,106 @@ def capacity_bytes(options: Mapping[str, Any]) -> int:
     return int(simulator.check(options)["capacity_bytes"])
 
 
-def simulate(options: Mapping[str, Any], capacity: int, load: Load, seed: int = 1) -> Reading:
-    """The reading of one read load on a drive that was written once in sequence. Raises UsageError."""
-    if load.operation != "read" or load.begin_bytes:
-        raise UsageError(f"load '{load.name}' is of {load.operation}s, expected reads from address 0")
-    recipe = traces.recipe(
-        requests=load.requests or REQUESTS,
-        arrivals="none",
-        addresses="sequential" if load.pattern == "sequential" else f"zipf:{load.zipf}" if load.zipf else "uniform",
-        sizes=load.size_bytes,
-        reads=1.0,
-        range=min(load.span_bytes or capacity, capacity),
-        align=load.align_bytes or load.size_bytes,
-        seed=seed,
-    )
-    loop = {"feed": f"closed:{load.depth}", "window": None, "driver": "fcfs"}
-    raw = _core.simulate(traces.source(recipe), setup({**options, **loop}), 1)
-    return reading(load, raw)
+def new_drive(options: Mapping[str, Any]) -> Any:
+    """A drive in memory, full as if written once in sequence. Raises UsageError and CoreError for what cannot be."""
+    return _core.SimulatedDrive(setup(options))
 
 
-def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
-    """What the core's result says of a load."""
-    times, tally = raw["all"], raw["tally"]
-    histogram = times["response_ns"]
-    seconds = max(tally["last_completion_ps"], tally["last_issue_ps"]) / 1e12
-    values, counts = histogram.buckets()
-    quantiles = histogram.quantiles(list(_QUANTILES.values()))
-    statistics = {
+def arrays(load: Load, capacity: int, draws: np.random.Generator) -> dict[str, np.ndarray]:
+    """The requests of a load on a target of that capacity. Raises UsageError for one that does not fit."""
+    size, count = load.size_bytes, load.requests or REQUESTS
+    align = load.align_bytes or size
+    span = min(load.span_bytes or capacity, capacity - load.begin_bytes)
+    places = (span - size) // align + 1
+    if places < 1:
+        raise UsageError(f"load '{load.name}' has {span} bytes for requests of {size}, expected room for one")
+    if load.pattern == "sequential":
+        chosen = np.arange(count) % places
+    elif load.zipf:
+        weights = np.cumsum(np.arange(1, places + 1, dtype=float) ** -load.zipf)
+        ranks = np.searchsorted(weights, draws.random(count) * weights[-1])
+        chosen = np.random.default_rng(1).permutation(places)[np.minimum(ranks, places - 1)]
+    else:
+        chosen = draws.integers(places, size=count)
+    shares = {"read": 1.0, "mixed": load.read_share}
+    kinds = np.where(draws.random(count) < shares.get(load.operation, 0.0), READ, WRITE).astype(np.uint8)
+    found: dict[str, np.ndarray] = {
+        "kind": kinds,
+        "offset_bytes": (load.begin_bytes + chosen * align).astype(np.uint64),
+        "bytes": np.full(count, size, dtype=np.uint32),
+    }
+    if load.operation != "flush":
+        return found
+    # Each write is followed by a flush, as fdatasync does.
+    both: dict[str, np.ndarray] = {name: np.repeat(values, 2) for name, values in found.items()}
+    both["kind"][1::2] = FLUSH
+    return both
+
+
+def feed(load: Load) -> dict[str, Any]:
+    return {"feed": f"closed:{load.depth}", "window": 0, "driver": "fcfs", "slices": 2}
+
+
+def statistics(times: Mapping[str, Any], seconds: float) -> dict[str, float]:
+    """Of the requests of one kind in the core's result."""
+    quantiles = times["response_ns"].quantiles(list(_QUANTILES.values()))
+    return {
         "mean_us": times["mean_response_ps"] / 1e6,
         **{name: value / 1e3 for name, value in zip(_QUANTILES, quantiles, strict=True)},
         "iops": times["count"] / seconds,
     }
+
+
+def seconds_of(raw: Mapping[str, Any]) -> float:
+    """Simulated time of a run until its last request is complete."""
+    tally = raw["tally"]
+    return max(float(tally["last_completion_ps"]), float(tally["last_issue_ps"]), 1.0) / 1e12
+
+
+def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
+    """What the core's result says of a load."""
+    seconds = seconds_of(raw)
+    kind = {"read": "read", "mixed": "read", "write": "write", "flush": "other"}[load.operation]
+    times = raw[kind] if raw[kind]["count"] else raw["all"]
+    found = statistics(times, seconds)
+    if load.operation == "mixed" and raw["write"]["count"]:
+        found |= {f"write_{name}": value for name, value in statistics(raw["write"], seconds).items()}
+    values, counts = times["response_ns"].buckets()
+    in_order = None
+    if load.in_order:
+        in_order = np.frombuffer(raw["latency_us"], dtype=np.float64)
+        in_order = in_order[1::2] if load.operation == "flush" else in_order
     bins = np.asarray(values, dtype=np.float64) / 1e3
-    return Reading(load, times["count"], seconds, statistics, {}, None, bins, np.asarray(counts))
+    return Reading(load, times["count"], seconds, found, {}, in_order, bins, np.asarray(counts))
 
 
 class SimulatedTarget:
-    """A `Target`. With `noise`, each statistic is off by a random factor of that relative standard deviation."""
+    """A `Target` whose state goes on. With `noise`, each statistic is off by a random factor of that deviation."""
 
     def __init__(self, options: Mapping[str, Any], seed: int = 1, *, noise: float = 0.0) -> None:
-        self._options, self._noise, self._seed = dict(options), noise, seed
+        self._noise = noise
         self._random = np.random.default_rng(seed)
-        self._capacity_bytes = capacity_bytes(options)
+        self._drive = new_drive(options)
 
     @property
     def capacity_bytes(self) -> int:
-        return self._capacity_bytes
+        return int(self._drive.capacity_bytes)
+
+    def copy(self) -> SimulatedTarget:
+        """The same drive in the same state, with random numbers of its own."""
+        other = SimulatedTarget.__new__(SimulatedTarget)
+        other._noise, other._drive = self._noise, self._drive.copy()
+        other._random = np.random.default_rng(self._random.integers(2**31))
+        return other
 
     def run(self, loads: Sequence[Load]) -> list[Reading]:
         return [self._run(load) for load in loads]
 
     def _run(self, load: Load) -> Reading:
-        seed = int(self._random.integers(1, 2**31))
-        found = simulate(self._options, self._capacity_bytes, load, seed)
+        if load.rest_s:
+            self._rest(load.rest_s)
+        source = {"arrays": arrays(load, self.capacity_bytes, self._random)}
+        found = reading(load, self._drive.run(source, feed(load), latencies=load.in_order))
         if not self._noise:
             return found
         noisy = {
@@ -85,3 +132,13 @@ class SimulatedTarget:
             for name, value in found.statistics.items()
         }
         return replace(found, statistics=noisy, noise=dict.fromkeys(noisy, self._noise))
+
+    def _rest(self, seconds: float) -> None:
+        """Idle time between two reads of one page."""
+        source = {
+            "kind": np.zeros(2, dtype=np.uint8),
+            "offset_bytes": np.zeros(2, dtype=np.uint64),
+            "bytes": np.full(2, 4096, dtype=np.uint32),
+            "at_us": np.array([0.0, seconds * 1e6]),
+        }
+        self._drive.run({"arrays": source}, {"feed": "open", "window": 0, "driver": "fcfs", "slices": 2})
