@@ -15,14 +15,13 @@ pub mod policy;
 mod precondition;
 pub mod sampling;
 mod simulate;
-mod simulated_drive;
 pub mod state;
 mod steadiness;
 
 pub use error::Error;
 pub use precondition::{Preconditioned, Preconditioning, precondition};
 pub use simulate::{
-    BufferOptions, BufferSpec, ElementTotals, Setup, Simulation, Start, option_table, simulate, simulate_from,
+    BufferOptions, BufferSpec, ElementTotals, Setup, SimulatedDrive, Simulation, Start, option_table, simulate,
+    simulate_from,
 };
-pub use simulated_drive::SimulatedDrive;
 pub use steadiness::{Steadiness, judge};

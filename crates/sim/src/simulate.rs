@@ -1,4 +1,5 @@
 //! One simulation from beginning to end: a drive is made or loaded, preconditioned, run over a trace, and judged.
+//! Runs follow each other on a drive that stays in memory; its state is copied, and its times change.
 
 use std::io::{Read, Write};
 
@@ -7,13 +8,12 @@ use ioassay_block::Source;
 use crate::Error;
 use crate::drive::{Controller, Counters, Drive, Element, Spec};
 use crate::engine::{
-    self, BufferMode, Destaging, Extras, RunOptions, Tally, TimeSeries, Workers, WriteBehind, WriteBuffer,
+    self, BufferMode, Destaging, Extras, RunOptions, Settled, Tally, TimeSeries, Workers, WriteBehind, WriteBuffer,
 };
 use crate::options::kinds::{AutoCount, AutoShare, Flag, Name, Size, choices};
-use crate::options::{OptionRow, OptionSet, options};
+use crate::options::{Given, OptionRow, OptionSet, options};
 use crate::policy::{self, BlockBy, Layout};
-use crate::precondition::{Preconditioned, Preconditioning};
-use crate::simulated_drive::SimulatedDrive;
+use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::state::{VERSION, put, take};
 use crate::steadiness::{Steadiness, judge};
 
@@ -248,15 +248,105 @@ pub fn simulate_from(
     Ok(Simulation::of(&simulated, &before, tally, series, run))
 }
 
+/// A drive with its write buffer between two runs, when no request is in flight.
+pub struct SimulatedDrive {
+    setup: Setup,
+    drive: Drive,
+    /// `None` behind a run that failed, or was given up.
+    settled: Option<Settled>,
+    preconditioned: Option<Preconditioned>,
+}
+
+impl SimulatedDrive {
+    /// A drive as it is made: full, as if it had been written once from end to end.
+    fn made(setup: &Setup) -> Result<Self, Error> {
+        let drive = Drive::new(&setup.drive, setup.available_bytes)?;
+        let settled = Some(Settled::from(buffer_of(setup)?));
+        Ok(Self { setup: setup.clone(), drive, settled, preconditioned: None })
+    }
+
+    /// A new drive, preconditioned as its setup says; that calls `proceed` periodically and stops when it returns false.
+    pub fn new(setup: &Setup, proceed: &mut dyn FnMut() -> bool) -> Result<Self, Error> {
+        setup.run.check()?;
+        let mut made = Self::made(setup)?;
+        if let Some(how) = &setup.preconditioning {
+            made.preconditioned = Some(precondition(&mut made.drive, how, proceed)?);
+        }
+        Ok(made)
+    }
+
+    /// Takes over the tables that were saved, and lets all requests that were in flight complete. A buffer that was not
+    /// saved is empty.
+    fn load(&mut self, has_buffer: bool, input: &mut dyn Read) -> Result<(), Error> {
+        let buffer = self.settled.take().and_then(|settled| settled.buffer);
+        let (saved, new) = if has_buffer { (buffer, None) } else { (None, buffer) };
+        let mut settled = engine::settle(&mut self.drive, saved, input)?;
+        settled.buffer = new.or(settled.buffer);
+        self.settled = Some(settled);
+        Ok(())
+    }
+
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    /// Everything that defines it, with the options of runs that are given none.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// A drive in the same state.
+    pub fn copy(&self) -> Result<Self, Error> {
+        let settled = self.settled.as_ref().ok_or(Error::Unsettled)?;
+        Ok(Self {
+            settled: Some(settled.copy(buffer_of(&self.setup)?)?),
+            setup: self.setup.clone(),
+            drive: self.drive.clone(),
+            preconditioned: self.preconditioned.clone(),
+        })
+    }
+
+    /// Changes times, rates and bandwidths, and rules of their kind; where pages are stays as it is.
+    ///
+    /// [`Error::Structural`] names an option that decides where pages go. The drive is as before then.
+    pub fn set_timing<'a>(&mut self, options: impl IntoIterator<Item = (&'a str, &'a Given)>) -> Result<(), Error> {
+        let mut spec = self.setup.drive.clone();
+        for (name, given) in options {
+            spec.set_timing(name, given)?;
+        }
+        spec.check()?;
+        self.drive.set_timing(&spec);
+        self.setup.drive = spec;
+        Ok(())
+    }
+
+    /// Runs a load, event by event, from time 0 on; with `latencies` the tally has that of each request. The next run
+    /// begins when all requests of this one are complete.
+    pub fn run(&mut self, source: &mut dyn Source, options: &RunOptions, latencies: bool) -> Result<Simulation, Error> {
+        let before = self.counters();
+        let extras = Extras { latencies, ..Extras::default() };
+        let (tally, series) = engine::run_between(&mut self.drive, source, &mut self.settled, options, extras)?;
+        Ok(Simulation::of(self, &before, tally, series, options))
+    }
+
+    /// No request comes for some time, in which the drive may fold and collect garbage.
+    pub fn rest(&mut self, rest_ps: u64) -> Result<(), Error> {
+        engine::rest(&mut self.drive, &mut self.settled, rest_ps)
+    }
+
+    /// The counters of its elements.
+    fn counters(&self) -> Vec<Counters> {
+        self.drive.elements().iter().map(Element::counters).collect()
+    }
+}
+
+fn buffer_of(setup: &Setup) -> Result<Option<WriteBuffer>, Error> {
+    Ok(setup.buffer.as_ref().map(|buffer| buffer.make(&setup.drive)).transpose()?.flatten())
+}
+
 impl Simulation {
     /// The results of a run on a drive whose counters were `before`.
-    pub(crate) fn of(
-        of: &SimulatedDrive,
-        before: &[Counters],
-        tally: Tally,
-        series: TimeSeries,
-        options: &RunOptions,
-    ) -> Self {
+    fn of(of: &SimulatedDrive, before: &[Counters], tally: Tally, series: TimeSeries, options: &RunOptions) -> Self {
         let elements = totals(&of.drive, before, &tally.busy_ps);
         Self {
             counters: elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters)),

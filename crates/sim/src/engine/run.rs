@@ -72,7 +72,7 @@ pub struct Settled {
     controller: Option<Remains>,
 }
 
-/// What a run has besides its load.
+/// How a run begins and ends, and what it keeps.
 #[derive(Default)]
 pub struct Extras<'from, 'to> {
     /// A run that was saved, which goes on.
