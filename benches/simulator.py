@@ -153,7 +153,7 @@ def in_memory() -> None:
         print(f"copy of a drive of {pages:,} pages: {1000 * median_s(drive.copy):.2f} ms")
         offsets = np.random.default_rng(1).integers(0, pages, 500) * 4096
         reads = {"kind": np.zeros(500, np.uint8), "offset_bytes": offsets, "bytes": np.full(500, 4096)}
-        for rows in (256, 2):
+        for rows in (256, simulator.SHORT_SERIES):
             walls_s: list[float] = []
 
             def short_run(rows: int = rows, walls_s: list[float] = walls_s) -> None:

@@ -30,7 +30,7 @@ def content(done: Simulation) -> str:
 @pytest.mark.parametrize("options", [DRIVE, CONTROLLER, {**DRIVE, "policy": "lru", "buffer": "1MiB", "mode": "inline"}])
 def test_runs_follow_each_other_as_from_a_saved_state(options: dict[str, Any], tmp_path: Path) -> None:
     state = tmp_path / "used.state"
-    options = {**options, "precondition": 1}
+    options = {**options, "precondition": 1, "slices": 256}
     first = ioassay.simulate(RECIPE, save_state=state, **options)
     drive = simulator.Drive(options)
     assert content(drive.run(RECIPE)) == content(first)
@@ -44,7 +44,7 @@ def test_runs_follow_each_other_as_from_a_saved_state(options: dict[str, Any], t
 def test_times_may_differ_from_those_of_a_state_and_nothing_else(tmp_path: Path) -> None:
     state = tmp_path / "worn.state"
     times = {"program_us": 300, "read_us": 60, "command_read_us": 1, "flash_channels": 2}
-    worn = {**CONTROLLER, "precondition": 1}
+    worn = {**CONTROLLER, "precondition": 1, "slices": 256}
     ioassay.simulate(traces.recipe(requests=0), save_state=state, **worn)
     drive = simulator.Drive(worn)
     drive.set_timing(**times)
@@ -66,7 +66,7 @@ def test_arrays_are_the_requests_of_a_trace(dtype: type, tmp_path: Path) -> None
     path.write_text("\n".join(["time_s,kind,offset_bytes,length_bytes", *lines]))
     kind, first, sectors = (np.array(column) for column in zip(*rows, strict=True))
     arrays = {"at_us": 1e3 * np.arange(4), "kind": kind.astype(dtype), "offset_bytes": first * 512}
-    done = simulator.Drive(DRIVE).run({**arrays, "bytes": sectors * 512}, latencies=True)
+    done = simulator.Drive(DRIVE, slices=256).run({**arrays, "bytes": sectors * 512}, latencies=True)
     recipe = {"at_us": [0, 1e3, 2e3, 3e3], "kind": list(kind), "offset_bytes": first * 512, "bytes": sectors * 512}
     assert content(ioassay.simulate(recipe, **DRIVE)) == content(done)
     assert done.summary["requests"] == 4 and done.summary["simulated_s"] > 3e-3
