@@ -366,9 +366,11 @@ class SimulatedDrive:
     `simulate`. Methods may be called from any thread, one at a time.
     """
 
-    pages: int
-    capacity_bytes: int
     def __new__(cls, setup: dict[str, Any]) -> SimulatedDrive: ...
+    @property
+    def pages(self) -> int: ...
+    @property
+    def capacity_bytes(self) -> int: ...
     def copy(self) -> SimulatedDrive:
         """A drive in the same state."""
     def set_timing(self, options: dict[str, Any]) -> None:
