@@ -72,6 +72,14 @@ def test_arrays_are_the_requests_of_a_trace(dtype: type, tmp_path: Path) -> None
     assert done.summary["requests"] == 4 and done.summary["simulated_s"] > 3e-3
 
 
+def test_a_run_over_arrays_is_resumed_with_the_same_arrays_only(tmp_path: Path) -> None:
+    state, arrays = tmp_path / "run.state", {name: np.array(column) for name, column in ARRAYS.items()}
+    ioassay.simulate(ARRAYS, prepare=traces.preparation(first=2), save_state=state, **DRIVE)
+    assert content(ioassay.simulate(arrays, state=state, resume=True)) == content(ioassay.simulate(ARRAYS, **DRIVE))
+    with pytest.raises(UsageError, match="expected the same and not"):
+        ioassay.simulate({**arrays, "kind": [0, 0, 2, 3]}, state=state, resume=True)
+
+
 def test_latencies_are_in_order_of_issue() -> None:
     drive = simulator.Drive(DRIVE, window=None, feed="closed:4", driver="fcfs")
     done = drive.run({**ARRAYS, "kind": [0, 1, 0, 0], "bytes": [4096, 8192, 4096, 4096]}, latencies=True)

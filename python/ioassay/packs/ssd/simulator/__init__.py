@@ -379,8 +379,10 @@ def _identity(trace: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a trace the same, however much of it is simulated: file or recipe, and how it is read and prepared."""
     kept = {name: value for name, value in trace.items() if name not in ("cache", "progress")}
     if "arrays" in kept:
-        columns = {name: sha256(memoryview(column).tobytes()).hexdigest() for name, column in kept["arrays"].items()}
-        kept["arrays"] = columns
+        import numpy as np
+
+        columns = {name: np.asarray(column, np.float64) for name, column in kept["arrays"].items()}
+        kept["arrays"] = {name: sha256(column.tobytes()).hexdigest() for name, column in columns.items()}
     if "path" in kept and kept["path"] != "-":
         kept["path"] = str(Path(kept["path"]).resolve())
     kept["prepare"] = {name: value for name, value in kept.get("prepare", {}).items() if name != "first"}
