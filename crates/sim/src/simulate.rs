@@ -258,7 +258,7 @@ pub fn simulate_from(
         }
         (load, by_tables) => {
             simulated.settled = simulated.settled.take().or(by_tables);
-            simulated.run_from(load, &setup.run, Extras { from, to: save, latencies: false }, &before)
+            simulated.run_from(load, &setup.run, Extras { from, to: save, ..Extras::default() }, &before)
         }
     }
 }
@@ -341,7 +341,7 @@ impl SimulatedDrive {
     /// begins when all requests of this one are complete.
     pub fn run(&mut self, load: Load<'_>, options: &RunOptions, latencies: bool) -> Result<Simulation, Error> {
         let before = self.wear();
-        self.run_from(load, options, Extras { latencies, ..Extras::default() }, &before)
+        self.run_from(load, options, Extras { latencies, settles: true, ..Extras::default() }, &before)
     }
 
     /// The same with all that a run may have, on a drive whose wear was `before`.

@@ -122,7 +122,7 @@ impl Source for Stoppable<'_> {
     }
 }
 
-/// A trace over a simulated drive, by so many threads at most.
+/// A trace over a simulated drive, by at most that many threads.
 #[pyfunction]
 #[pyo3(signature = (source, setup, threads = 1))]
 pub fn simulate<'py>(

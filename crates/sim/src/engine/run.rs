@@ -84,6 +84,8 @@ pub struct Extras<'from, 'to> {
     pub to: Option<&'to mut dyn Write>,
     /// Whether the latency of each request is kept ([`Tally::latencies`]).
     pub latencies: bool,
+    /// Whether the drive settles behind the run, for another one. That is among what its elements count.
+    pub settles: bool,
 }
 
 impl From<Option<WriteBuffer>> for Settled {
@@ -124,14 +126,19 @@ pub fn run_between(
     let Settled { buffer, controller } = settled.take().unwrap_or_default();
     let (lookahead, inline) = load_of(drive.spec(), source, buffer, options);
     let mut engine = engine(drive, lookahead, inline, controller, options);
+    let settles = extras.settles;
     let done = between(&mut *engine, extras)?;
-    *settled = remaining(engine, &done.0);
+    *settled = remaining(engine, &done.0, settles);
     Ok(done)
 }
 
-/// How a drive settles behind a run; `None` where that was given up.
-fn remaining<'a, A: Arrivals>(engine: Box<dyn LoadEngine<'a, A> + 'a>, tally: &Tally) -> Option<Settled> {
-    if tally.gave_up { None } else { engine.settle().ok() }
+/// How a drive settles behind a run; `None` where that was given up, or nobody wants it.
+fn remaining<'a, A: Arrivals>(
+    engine: Box<dyn LoadEngine<'a, A> + 'a>,
+    tally: &Tally,
+    settles: bool,
+) -> Option<Settled> {
+    if settles && !tally.gave_up { engine.settle().ok() } else { None }
 }
 
 /// All of a run, from a state that was saved and into one.
@@ -176,9 +183,10 @@ pub fn run_flows(
     require(is_inline, "mode", "reshape", || "inline, or no buffer, with several flows")?;
     let flows = Flows::new(flows, drive.spec(), options.unaligned);
     let mut engine = engine(drive, flows, buffer.map(InlineBuffer::new), controller, options);
+    let settles = extras.settles;
     let (tally, series) = between(&mut *engine, extras)?;
     let tallies = engine.core_mut().arrivals.take_tallies();
-    *settled = remaining(engine, &tally);
+    *settled = remaining(engine, &tally, settles);
     Ok((tally, series, tallies))
 }
 
