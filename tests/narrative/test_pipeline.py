@@ -55,7 +55,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     found = analyse_all(full(lab))
     assert list(dict.fromkeys(finding.study for finding in found)) == ["first", "second"]
     order = [finding.question for finding in found if finding.study == "first"]
-    # Of simulations, choices, passes over a file, searches, hosts, replays, qualified drives, trials of calls alone.
+    # Of simulations, choices, passes over a file, searches, hosts, replays, qualified and learned drives, trials of calls.
     apart = {
         "reductions",
         "choice",
@@ -71,6 +71,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
         "limits",
         "lateness",
         "qualification",
+        "twin",
     }
     assert list(dict.fromkeys(order)) == [question for question in ANALYSES if question not in apart]
     assert {finding.severity for finding in found} <= {"info", "warning"}

@@ -45,6 +45,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "throughput_latency": {},
     "timeline": {},
     "trend": {"x": "numjobs", "y": "read.bw"},
+    "twin_curves": {},
 }
 PUBLISHED = {
     *(f"task1_{pattern}_bw_{way}" for pattern in ("rw", "rand_rw") for way in "rw"),
@@ -69,6 +70,17 @@ def records_for(kind: str, records: Dataset) -> Dataset:
     if kind == "latency_heatmap":
         return synthetic.with_histogram_logs(records, records.studies[3].name)
     return synthetic.as_search(records) if kind == "search" else records
+
+
+@pytest.fixture(autouse=True)
+def learned_drive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run measured of a drive, in place of a fit."""
+    from ioassay.packs.ssd.questions import twin
+    from ioassay.packs.ssd.twin.loads import Fit, Load, Residual
+
+    loads = [Load(f"read-{depth}", "depths", "read", 4096, depth) for depth in (1, 4, 16)]
+    fit = Fit({}, (), tuple(Residual(load, twin.MEAN, 60.0, 61.0, is_fitted=True) for load in loads))
+    monkeypatch.setattr(twin, "learned", lambda _root: twin.Learned("disk", 2**30, True, (), fit))
 
 
 def example(kind: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ioassay.narrative.say import sentence
 from ioassay.packs.ssd.questions import twin
-from ioassay.report.figures import Kind, chart
+from ioassay.report.figures import Kind, chart, selection
 from ioassay.report.figures.chart import channel
 from ioassay.report.figures.spec import FigureSpec, NoData
 from ioassay.store.dataset import Dataset
@@ -23,7 +23,8 @@ class Spec(FigureSpec):
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Plain loads of several depths or sizes; those of single addresses are for structure and are left out."""
-    found = twin.learned(records.root) if records.root.is_dir() else None
+    selection.select(records, study, spec.where)  # says why where nothing went well
+    found = twin.learned(records.root)
     if found is None:
         raise NoData(sentence("twin.chart_none", run=records.root.name))
     if found.fit.misfit:
