@@ -29,6 +29,8 @@ NOISE = 0.02
 FLOOR = 0.004
 """Least relative error of a statistic: of the simulation's own seed."""
 Z_90 = 1.645
+_WIDENED = 1.5
+"""Of the curvature's intervals: on hidden drives, they cover too little by themselves."""
 _TOLD = 0.35
 """Relative half-width of an interval up to which a parameter counts as identified."""
 _STATISTICS = ("mean_us", "p50_us", "p99_us")
@@ -50,9 +52,14 @@ _CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 _ELEMENTS = (2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 
 
-def geometry(capacity_bytes: int, elements: int, unit_bytes: int, reserve: float = 0.1) -> dict[str, Any]:
-    """Options of a drive that exports at least that capacity, and hardly more, in 64 superblocks or more."""
-    unit = max(unit_bytes // PAGE, 1)
+def geometry(
+    capacity_bytes: int, elements: int, unit_bytes: int, reserve: float = 0.1, *, types: int = 1
+) -> dict[str, Any]:
+    """Options of a drive that exports at least that capacity, and hardly more, in about 64 superblocks or more.
+
+    A block has a multiple of `types` program units, so that each page type is as frequent as another.
+    """
+    unit = max(unit_bytes // PAGE, 1) * types
     raw_pages = capacity_bytes / PAGE / (1 - reserve)
     blocks = max(64, math.ceil(8 / reserve))
     pages_per_block = max(1, round(raw_pages / elements / blocks / unit)) * unit
@@ -339,12 +346,14 @@ class _ReadSide:
                         tried.append(self._optimise(state.with_structure(structure, start), 2, only=_LIMITS))
         tried.sort(key=lambda each: each.squares + _WORTH * each.structure.has_rate)
         self.of_channels: dict[int, float] = {}
+        self._refined: list[_State] = []
         best = state
         for kept, other in enumerate(tried):
             known = (other.structure.channels, other.structure.has_rate)
             if kept >= _KEPT or other.squares > tried[0].squares + 400 or time.process_time() > self._deadline - 10:
                 break
             refined = self._optimise(other, 3)
+            self._refined.append(refined)
             least = self.of_channels.get(known[0], math.inf)
             self.of_channels[known[0]] = min(least, refined.squares)
             if refined.squares + _WORTH * known[1] < best.squares + _WORTH * best.structure.has_rate:
@@ -356,7 +365,8 @@ class _ReadSide:
         structure = state.structure
         rows = len(structure.types)
         units = max(1, math.ceil(MODEL_BYTES / 64 / structure.elements / structure.unit))
-        shape = geometry(64 * units * rows * structure.elements * structure.unit, structure.elements, structure.unit)
+        wanted = 64 * units * rows * structure.elements * structure.unit
+        shape = geometry(wanted, structure.elements, structure.unit, types=rows)
         return {**shape, **structure.options(state.values)}
 
     def _drive(self, state: _State) -> tuple[Any, list[dict[str, np.ndarray]]]:
@@ -490,7 +500,8 @@ class _ReadSide:
 
     def options(self, capacity_bytes: int) -> dict[str, Any]:
         structure = self.state.structure
-        return {**geometry(capacity_bytes, structure.elements, structure.unit), **structure.options(self.state.values)}
+        shape = geometry(capacity_bytes, structure.elements, structure.unit, types=len(structure.types))
+        return {**shape, **structure.options(self.state.values)}
 
     def residuals(self) -> list[Residual]:
         """Of the loads that were fitted, then of those held out."""
@@ -559,13 +570,15 @@ class _ReadSide:
         found = []
         structure, state = self.state.structure, self.state
         assert state.covariance is not None
-        scale = Z_90 * max(1.0, self._scatter())
+        scale = Z_90 * _WIDENED * max(1.0, self._scatter())
         half = np.sqrt(np.diag(state.covariance)) * scale
         for place, term in enumerate(structure.terms):
             middle = state.coordinates[place]
             # No wider than what is assumed of drives in any case.
             width = min(half[place], Z_90 * term.spread)
             value, low, high = (term.value(each) for each in (middle, middle - width, middle + width))
+            near = [each.values[term.name] for each in self._near() if term.name in each.values]
+            low, high = min(low, *near, low), max(high, *near, high)
             told = (high - low) / 2 < (_TOLD * value if not term.is_linear else 1.0)
             name = term.name
             if name.startswith("read "):
@@ -588,6 +601,10 @@ class _ReadSide:
             )
         found.append(self._combination(scale))
         return found
+
+    def _near(self) -> list[_State]:
+        """Alternatives that fit nearly as well."""
+        return [each for each in self._refined if each.squares < self.state.squares + 2 * _WORTH]
 
     def _combination(self, scale: float) -> Parameter:
         """A 4 KiB read as a whole: what its parts add up to is told better than they are."""

@@ -23,6 +23,7 @@ PAGE = 4096
 _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
+_NOISY = 0.02
 _MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
 _PARAMETER = 6.0
@@ -39,6 +40,12 @@ def mean_us(reading: Reading) -> float:
     if "mean_us" in reading.statistics:
         return reading.statistics["mean_us"]
     return reading.load.depth / reading.statistics["iops"] * 1e6
+
+
+def _queue_us(reading: Reading) -> float:
+    """A queue's time for one request: of the median where stalls make the mean uncertain."""
+    noisy = reading.noise.get("mean_us", 0.0) > _NOISY and "p50_us" in reading.statistics
+    return (reading.statistics["p50_us"] if noisy else mean_us(reading)) / reading.load.depth
 
 
 # Modes of a distribution
@@ -114,14 +121,14 @@ def shares_element(readings: Mapping[str, Reading], distance: int) -> bool | Non
     queued, both = readings.get(name + QUEUED), readings.get(name)
     if single is None or alone is None or queued is None:
         return None
-    first_us = mean_us(single) / single.load.depth
+    first_us = _queue_us(single)
     fixed_us = mean_us(alone) - first_us
     second_us = first_us
     if both is not None:
         second_us = float(np.clip(2 * (mean_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
     one_us = (first_us + second_us) / 2
     two_us = max(first_us, second_us) / 2 * (1 + 1 / queued.load.depth)
-    return mean_us(queued) / queued.load.depth > math.sqrt(one_us * two_us)
+    return _queue_us(queued) > math.sqrt(one_us * two_us)
 
 
 def _tested(readings: Mapping[str, Reading]) -> dict[int, bool]:
