@@ -163,19 +163,17 @@ def _series(done: Simulation) -> list[Series]:
     for metric, (column, factor) in _SERIES.items():
         known = frame.select("time_s", column).drop_nulls()
         if known.height and not (done.summary["saturated"] and metric.startswith("total.lat")):
-            values = [value * factor for value in known[column].to_list()]
-            found.append(Series(metric, known["time_s"].to_list(), values))
+            found.append(Series(metric, known["time_s"].to_list(), [value * factor for value in known[column]]))
     return found
 
 
 def _summary(done: Simulation, trace: traces.Trace, optimum: OfflineOptimum | None) -> dict[str, Any]:
     """What is kept verbatim: the summary, the counts behind it, and which trace it was."""
-    described = dict(trace) if isinstance(trace, Mapping) else str(trace)
     counts = {name: done.raw[name] for name in ("format", "changes", "tally", "drive", "steadiness", "preconditioned")}
     infinite = {name for name, value in done.summary.items() if isinstance(value, float) and not math.isfinite(value)}
-    numbers = {**done.summary, **dict.fromkeys(infinite)}
     rest = {"offline_optimum": vars(optimum)} if optimum else {"flows": done.flows}
-    return {"trace": described, "summary": numbers, **counts, **rest}
+    described = dict(trace) if isinstance(trace, Mapping) else str(trace)
+    return {"trace": described, "summary": {**done.summary, **dict.fromkeys(infinite)}, **counts, **rest}
 
 
 # The parameters of a trial, and what follows from them: the options of `ioassay.simulator`, and those of the trace
