@@ -138,7 +138,7 @@ def workloads(capacity_bytes: int, seed: int, *, rate_per_s: float, requests: in
         else:
             places = _zipf(draws, blocks, count) if zipf else draws.integers(blocks, size=count)
         kinds = (draws.random(count) >= reads).astype(np.uint8)
-        arrays = {
+        arrays: dict[str, np.ndarray] = {
             "kind": kinds,
             "offset_bytes": (places * size).astype(np.uint64),
             "bytes": np.full(count, size, np.uint32),

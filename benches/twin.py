@@ -59,7 +59,7 @@ def covered(truth: Mapping[str, Any], parameter: Parameter) -> bool | None:
     true = truth.get(parameter.name)
     if parameter.low is None or parameter.high is None or parameter.options or not isinstance(true, int | float):
         return None
-    return parameter.low <= true <= parameter.high
+    return bool(parameter.low <= true <= parameter.high)
 
 
 def answer(options: Mapping[str, Any], workload: Workload, steady: simulator.Drive | None) -> dict[str, float]:

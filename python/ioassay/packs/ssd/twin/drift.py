@@ -215,7 +215,7 @@ def sample(drive: DriveFile, *, writes: bool, most: int = _POINTS) -> tuple[list
     InputError where all that it has are writes, and none may be made.
     """
     points = [point for each in drive.measurements for point in each.points]
-    points = [point for point in points if not getattr(point, "beside", "")]  # flows are no load of one kind
+    points = [point for point in points if not point.flows]  # flows are no load of one kind
     of_model = not points
     points = points or [drive_accuracy.modelled(drive.options, point) for point in drive_accuracy.LOADS]
     known = {(one.operation, one.pattern, one.size_bytes, one.depth): one for one in points}

@@ -1,7 +1,7 @@
 """A drive is measured by the battery, stage by stage, in one run whose plan grows: `ioassay drive learn`.
 
 The runner measures: each trial is a run of fio, witnessed, with a durable record. The battery is asked again from its
-beginning whenever a batch has its records, so nothing is kept beside them, and a run that was killed goes on where it
+beginning whenever a batch has its records, so nothing else is kept, and a run that was killed goes on where it
 was. Only what a load may last follows the clock, and that is in the plan.
 """
 

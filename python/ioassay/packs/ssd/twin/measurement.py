@@ -284,7 +284,7 @@ def _rate(load: Load, side: str, metrics: Mapping[str, float]) -> float:
     """Requests a second of one direction.
 
     In runs of less than a second by Little's law, depth over mean latency: fio counts whole milliseconds, and the start
-    and the end of the run with them, which made 10,700 of 16,800 in runs of 48 ms. Flushes have no run time of their own.
+    and the end of the run with them, which made 10,700 of 16,800 in runs of 48 ms. Flushes have no run time.
     """
     rate, seconds = metrics.get(f"{side}.iops"), metrics.get(f"{side}.runtime", 0.0)
     if rate is not None and seconds >= _LEAST_RATED_S:
