@@ -114,7 +114,7 @@ class _Term:
     is_linear: bool = False
 
     def value(self, coordinate: float) -> float:
-        return max(coordinate, 0.0) if self.is_linear else math.exp(coordinate)
+        return max(float(coordinate), 0.0) if self.is_linear else math.exp(coordinate)
 
 
 _COMMAND = _Term("command_read_us", "us", math.log(6), 1.2)
