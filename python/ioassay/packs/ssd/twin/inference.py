@@ -114,7 +114,7 @@ class _Term:
     is_linear: bool = False
 
     def value(self, coordinate: float) -> float:
-        return max(coordinate, 0.0) if self.is_linear else math.exp(coordinate)
+        return max(float(coordinate), 0.0) if self.is_linear else math.exp(coordinate)
 
 
 _COMMAND = _Term("command_read_us", "us", math.log(6), 1.2)
@@ -213,8 +213,8 @@ class _ReadSide:
         unit = reads.unit_bytes(self._readings) if laid_out else 0
         elements = reads.elements(self._readings) if unit else 0
         stages = {each.load.stage for each in readings}
-        # The stages behind the pairs ran, so that nothing cut the pairs short.
-        self._is_complete = laid_out and {"unit", "sizes"} <= stages and reads.SINGLE in self._readings
+        # The stages behind the pairs ran, so that nothing cut the pairs short, and no stalls of the host hide them.
+        self._is_complete = laid_out and {"unit", "sizes"} <= stages and reads.are_precise(self._readings)
         held = [each for each in readings if each.load.name in HELD_OUT]
         fitted = [each for each in readings if each.load.name not in HELD_OUT or len(readings) < _FEW]
         self._points = [_Point(each) for each in self._fitted(fitted, bool(elements))]
@@ -523,7 +523,11 @@ class _ReadSide:
     def parameters(self) -> list[Parameter]:
         structure, told = self.state.structure, self._is_told
         pairs = tuple(name for name in self._readings if name.startswith("pair-"))
-        layout = "" if told else "a whole battery behind a sequential fill: consent to write, and a longer --budget"
+        layout = (
+            ""
+            if told
+            else "a whole battery behind a sequential fill, on a quiet host: consent to write, a longer --budget"
+        )
         by_layout: Identified = "yes" if told else "combination"
         found = [
             Parameter(

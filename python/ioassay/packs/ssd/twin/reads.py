@@ -131,6 +131,16 @@ def shares_element(readings: Mapping[str, Reading], distance: int) -> bool | Non
     return _queue_us(queued) > math.sqrt(one_us * two_us)
 
 
+def are_precise(readings: Mapping[str, Reading]) -> bool:
+    """Whether most queued pairs vary little by themselves: otherwise they contradict no rule."""
+    noise = [
+        reading.noise.get("mean_us", 0.0)
+        for name, reading in readings.items()
+        if name.startswith("pair-") and name.endswith(QUEUED)
+    ]
+    return bool(noise) and float(np.median(noise)) <= _NOISY * 1.05
+
+
 def _tested(readings: Mapping[str, Reading]) -> dict[int, bool]:
     """Distance in bytes -> whether it is within one element."""
     found = {}
