@@ -254,7 +254,8 @@ pub fn simulate_from(
         (Load::Trace(source), Some(settled)) => {
             let (drive, run) = (&mut simulated.drive, &setup.run);
             let (tally, series) = engine::run_with(drive, source, settled.buffer, run, workers)?;
-            Ok(Simulation::of(&simulated, &before, (tally, series, Vec::new()), run))
+            let end = Ended::of(&simulated.drive);
+            Ok(Simulation::of(&simulated, &before, &end, (tally, series, Vec::new()), run))
         }
         (load, by_tables) => {
             simulated.settled = simulated.settled.take().or(by_tables);
@@ -341,7 +342,7 @@ impl SimulatedDrive {
     /// begins when all requests of this one are complete.
     pub fn run(&mut self, load: Load<'_>, options: &RunOptions, latencies: bool) -> Result<Simulation, Error> {
         let before = self.wear();
-        self.run_from(load, options, Extras { latencies, settles: true, ..Extras::default() }, &before)
+        self.run_from(load, options, Extras { latencies, ..Extras::default() }, &before)
     }
 
     /// The same with all that a run may have, on a drive whose wear was `before`.
@@ -349,10 +350,14 @@ impl SimulatedDrive {
         &mut self,
         load: Load<'_>,
         options: &RunOptions,
-        extras: Extras<'_, '_>,
+        extras: Extras<'_, '_, '_>,
         before: &[Wear],
     ) -> Result<Simulation, Error> {
         let (drive, settled) = (&mut self.drive, &mut self.settled);
+        let mut end = Ended::default();
+        let mut at_end = |drive: &Drive| end = Ended::of(drive);
+        let Extras { from, to, latencies, .. } = extras;
+        let extras = Extras { from, to, latencies, at_end: Some(&mut at_end) };
         let done = match load {
             Load::Flows(flows) => engine::run_flows(drive, flows, settled, options, extras)?,
             Load::Trace(source) => {
@@ -360,7 +365,7 @@ impl SimulatedDrive {
                 (tally, series, Vec::new())
             }
         };
-        Ok(Simulation::of(self, before, done, options))
+        Ok(Simulation::of(self, before, &end, done, options))
     }
 
     /// No request comes for some time, in which the drive may fold and collect garbage.
@@ -370,7 +375,7 @@ impl SimulatedDrive {
 
     /// The wear of its elements.
     pub(crate) fn wear(&self) -> Vec<Wear> {
-        self.drive.elements().iter().map(|element| (element.counters(), element.erases().to_vec())).collect()
+        Ended::of(&self.drive).wear
     }
 }
 
@@ -381,10 +386,24 @@ fn buffer_of(setup: &Setup) -> Result<Option<WriteBuffer>, Error> {
 /// The counters of an element and the erasures of its blocks.
 pub(crate) type Wear = (Counters, Vec<u32>);
 
-fn block_erases(drive: &Drive, before: &[Wear]) -> BTreeMap<u32, u64> {
+/// A drive at the end of a run.
+#[derive(Default)]
+pub(crate) struct Ended {
+    wear: Vec<Wear>,
+    slc_free_share: Option<f64>,
+}
+
+impl Ended {
+    fn of(drive: &Drive) -> Self {
+        let wear = |element: &Element| (element.counters(), element.erases().to_vec());
+        Self { wear: drive.elements().iter().map(wear).collect(), slc_free_share: drive.slc_free_share() }
+    }
+}
+
+fn block_erases(end: &[Wear], before: &[Wear]) -> BTreeMap<u32, u64> {
     let mut blocks: Vec<u64> = Vec::new();
-    for (element, (_, before)) in drive.elements().iter().zip(before) {
-        for (erases, before) in element.erases().iter().zip(before) {
+    for ((_, end), (_, before)) in end.iter().zip(before) {
+        for (erases, before) in end.iter().zip(before) {
             let erases = (erases - before) as usize;
             if erases >= blocks.len() {
                 blocks.resize(erases + 1, 0);
@@ -400,20 +419,21 @@ impl Simulation {
     pub(crate) fn of(
         of: &SimulatedDrive,
         before: &[Wear],
+        end: &Ended,
         (tally, series, flows): (Tally, TimeSeries, Vec<Tally>),
         options: &RunOptions,
     ) -> Self {
-        let elements = totals(&of.drive, before, &tally.busy_ps);
+        let elements = totals(&end.wear, before, &tally.busy_ps);
         Self {
             counters: elements.iter().fold(Counters::default(), |sum, element| sum.plus(element.counters)),
             elements,
-            block_erases: block_erases(&of.drive, before),
+            block_erases: block_erases(&end.wear, before),
             steadiness: judge(&tally, &series, options.issue_mode),
             tally,
             flows,
             series,
             preconditioned: of.preconditioned.clone(),
-            slc_free_share: of.drive.slc_free_share(),
+            slc_free_share: end.slc_free_share,
         }
     }
 }
@@ -471,17 +491,17 @@ impl StateHead {
     }
 }
 
-fn totals(drive: &Drive, before: &[Wear], busy_ps: &[u64]) -> Vec<ElementTotals> {
-    let of = |(element, (&(before, _), &busy_ps)): (&Element, (&Wear, &u64))| {
-        let erases = element.erases().iter().copied();
+fn totals(end: &[Wear], before: &[Wear], busy_ps: &[u64]) -> Vec<ElementTotals> {
+    let of = |((end, erases), ((before, _), &busy_ps)): (&Wear, (&Wear, &u64))| {
+        let erases = erases.iter().copied();
         ElementTotals {
-            counters: element.counters().since(before),
+            counters: end.since(*before),
             busy_ps,
             least_block_erases: erases.clone().min().unwrap_or(0),
             most_block_erases: erases.max().unwrap_or(0),
         }
     };
-    drive.elements().iter().zip(before.iter().zip(busy_ps)).map(of).collect()
+    end.iter().zip(before.iter().zip(busy_ps)).map(of).collect()
 }
 
 #[cfg(test)]

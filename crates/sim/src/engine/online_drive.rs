@@ -37,12 +37,13 @@ pub struct OnlineDrive {
 
 impl OnlineDrive {
     /// A drive at time 0, with its inline write buffer, if it has one.
-    pub fn new(drive: Drive, buffer: Option<WriteBuffer>) -> Result<Self, Error> {
+    pub fn new(drive: Drive, mut buffer: Option<WriteBuffer>) -> Result<Self, Error> {
         if buffer.as_ref().is_some_and(|buffer| buffer.mode != BufferMode::Inline) {
             return Err(Error::option("mode", "reshape", "inline, to be served"));
         }
-        if let Some(buffer) = &buffer {
+        if let Some(buffer) = &mut buffer {
             buffer.mode.check(drive.spec())?;
+            buffer.policy.begin(drive.spec().mean_write_ps());
         }
         let options = RunOptions {
             window: None,

@@ -54,11 +54,12 @@ pub fn run_with(
     options: &RunOptions,
     workers: &dyn Workers,
 ) -> Result<(Tally, TimeSeries), Error> {
-    if !is_write_stream(drive.spec(), source, buffer.as_ref(), options) {
-        let mut settled = Some(Settled::from(buffer));
-        return run_between(drive, source, &mut settled, options, Extras::default());
-    }
     options.check()?;
+    if !is_write_stream(drive.spec(), source, buffer.as_ref(), options) {
+        let Settled { buffer, .. } = begin(drive, &mut Some(Settled::from(buffer)))?;
+        let (lookahead, inline) = load_of(drive.spec(), source, buffer, options);
+        return between(&mut *engine(drive, lookahead, inline, None, options), Extras::default());
+    }
     let is_repeatable = source.is_repeatable();
     let (lookahead, _) = load_of(drive.spec(), source, buffer, options);
     if options.window.is_some() {
@@ -77,15 +78,15 @@ pub struct Settled {
 
 /// What a run has besides its load.
 #[derive(Default)]
-pub struct Extras<'from, 'to> {
+pub struct Extras<'from, 'to, 'end> {
     /// A run that was saved, which goes on.
     pub from: Option<&'from mut dyn Read>,
     /// Where the run is saved.
     pub to: Option<&'to mut dyn Write>,
     /// Whether the latency of each request is kept ([`Tally::latencies`]).
     pub latencies: bool,
-    /// Whether the drive settles behind the run, for another one. That is among what its elements count.
-    pub settles: bool,
+    /// Sees the drive at the end of the run, before it settles.
+    pub at_end: Option<&'end mut dyn FnMut(&Drive)>,
 }
 
 impl From<Option<WriteBuffer>> for Settled {
@@ -119,32 +120,26 @@ pub fn run_between(
     source: &mut dyn Source,
     settled: &mut Option<Settled>,
     options: &RunOptions,
-    extras: Extras<'_, '_>,
+    extras: Extras<'_, '_, '_>,
 ) -> Result<(Tally, TimeSeries), Error> {
     options.check()?;
-    begin(drive, settled)?;
-    let Settled { buffer, controller } = settled.take().unwrap_or_default();
+    let Settled { buffer, controller } = begin(drive, settled)?;
     let (lookahead, inline) = load_of(drive.spec(), source, buffer, options);
     let mut engine = engine(drive, lookahead, inline, controller, options);
-    let settles = extras.settles;
     let done = between(&mut *engine, extras)?;
-    *settled = remaining(engine, &done.0, settles);
+    *settled = remaining(engine, &done.0);
     Ok(done)
 }
 
-/// How a drive settles behind a run; `None` where that was given up, or nobody wants it.
-fn remaining<'a, A: Arrivals>(
-    engine: Box<dyn LoadEngine<'a, A> + 'a>,
-    tally: &Tally,
-    settles: bool,
-) -> Option<Settled> {
-    if settles && !tally.gave_up { engine.settle().ok() } else { None }
+/// How a drive settles behind a run; `None` where that was given up.
+fn remaining<'a, A: Arrivals>(engine: Box<dyn LoadEngine<'a, A> + 'a>, tally: &Tally) -> Option<Settled> {
+    if tally.gave_up { None } else { engine.settle().ok() }
 }
 
 /// All of a run, from a state that was saved and into one.
 fn between<'a, A: Arrivals>(
     engine: &mut (dyn LoadEngine<'a, A> + 'a),
-    extras: Extras<'_, '_>,
+    extras: Extras<'_, '_, '_>,
 ) -> Result<(Tally, TimeSeries), Error> {
     if let Some(input) = extras.from {
         engine.load(input)?;
@@ -163,7 +158,11 @@ fn between<'a, A: Arrivals>(
         engine.advance_to(NEVER)?;
     }
     let buffered_pages = engine.buffered_pages();
-    Ok(engine.core_mut().finish(buffered_pages))
+    let done = engine.core_mut().finish(buffered_pages);
+    if let Some(at_end) = extras.at_end {
+        at_end(engine.core().drive);
+    }
+    Ok(done)
 }
 
 /// As [`run_between`], of several loads at once; the last result is what each flow had.
@@ -172,32 +171,30 @@ pub fn run_flows(
     flows: Vec<Flow<'_>>,
     settled: &mut Option<Settled>,
     options: &RunOptions,
-    extras: Extras<'_, '_>,
+    extras: Extras<'_, '_, '_>,
 ) -> Result<(Tally, TimeSeries, Vec<Tally>), Error> {
     options.check()?;
     Flow::check(&flows, options)?;
-    begin(drive, settled)?;
-    let Settled { buffer, controller } = settled.take().unwrap_or_default();
+    let Settled { buffer, controller } = begin(drive, settled)?;
     // A buffer in front of the drive merges the pages of flows.
     let is_inline = buffer.as_ref().is_none_or(|buffer| buffer.mode == BufferMode::Inline);
     require(is_inline, "mode", "reshape", || "inline, or no buffer, with several flows")?;
     let flows = Flows::new(flows, drive.spec(), options.unaligned);
     let mut engine = engine(drive, flows, buffer.map(InlineBuffer::new), controller, options);
-    let settles = extras.settles;
     let (tally, series) = between(&mut *engine, extras)?;
     let tallies = engine.core_mut().arrivals.take_tallies();
-    *settled = remaining(engine, &tally, settles);
+    *settled = remaining(engine, &tally);
     Ok((tally, series, tallies))
 }
 
-/// Makes the buffer ready for another run.
-fn begin(drive: &Drive, settled: &mut Option<Settled>) -> Result<(), Error> {
-    let before = settled.as_mut().ok_or(Error::Unsettled)?;
+/// What a drive has settled with, its buffer ready for another run.
+fn begin(drive: &Drive, settled: &mut Option<Settled>) -> Result<Settled, Error> {
+    let mut before = settled.take().ok_or(Error::Unsettled)?;
     if let Some(buffer) = &mut before.buffer {
         buffer.mode.check(drive.spec())?;
         buffer.policy.begin(drive.spec().mean_write_ps());
     }
-    Ok(())
+    Ok(before)
 }
 
 /// Loads a drive and its buffer, and lets all requests that were in flight complete. What that run counted is of no
