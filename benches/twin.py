@@ -46,7 +46,7 @@ def structure_errors(truth: Mapping[str, Any], fit: Fit) -> list[str]:
 
     def off(name: str, tolerance: float, unit: int) -> bool:
         true, seen = int(truth.get(name, 0)), int(fit.options.get(name, 0) or 0)  # type: ignore[call-overload]
-        return (true == 0) != (seen == 0) or abs(true - seen) > max(unit, tolerance * true)
+        return (true == 0) != (seen == 0) or bool(abs(true - seen) > max(unit, tolerance * true))
 
     wrong = [name for name in ("elements", "program_unit") if truth[name] != fit.options.get(name)]
     wrong += ["write_cache"] if off("write_cache", CACHE_TOLERANCE, truth["program_unit"]) else []

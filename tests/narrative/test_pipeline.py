@@ -55,7 +55,7 @@ def test_every_question_is_answered_in_report_order(lab: Any) -> None:
     found = analyse_all(full(lab))
     assert list(dict.fromkeys(finding.study for finding in found)) == ["first", "second"]
     order = [finding.question for finding in found if finding.study == "first"]
-    # Of simulations, choices, passes over a file, searches, hosts, replays, drives that are qualified or learned, calls.
+    # Of simulations, choices, passes over a file, searches, hosts, replays, drives qualified or learned, calls.
     apart = {
         "reductions",
         "choice",

@@ -108,8 +108,7 @@ def statements(fit: Fit, *, is_laid_out: bool) -> Iterator[Say]:
     told = sum(each.identified == "yes" for each in fit.parameters)
     tied = sum(each.identified == "combination" for each in fit.parameters)
     yield say("twin.identified", told=told, all=len(fit.parameters), tied=tied)
-    if not is_laid_out:
-        yield say("twin.read_only")
+    yield say("twin.writes" if is_laid_out else "twin.read_only")
 
 
 def _untold(parameters: Sequence[Parameter]) -> Iterator[Say]:
