@@ -126,7 +126,7 @@ def _zipf(draws: np.random.Generator, blocks: int, count: int, theta: float = 0.
 
 
 def workloads(capacity_bytes: int, seed: int, *, rate_per_s: float, requests: int = 8000) -> list[Workload]:
-    """Eight loads that no battery has. The open loop of the last one arrives at `rate_per_s`."""
+    """Loads that no battery has: five of reads, and six in steady state. Open loops arrive at `rate_per_s`."""
     draws = np.random.default_rng(seed)
 
     def made(
@@ -154,6 +154,9 @@ def workloads(capacity_bytes: int, seed: int, *, rate_per_s: float, requests: in
     return [
         made("4 KiB reads, Zipf, depth 32", 4 * KIB, 1, "closed:32", steady=False, zipf=True),
         made("64 KiB reads, depth 8", 64 * KIB, 1, "closed:8", steady=False),
+        made("16 KiB reads, Zipf, depth 3", 16 * KIB, 1, "closed:3", steady=False, zipf=True),
+        made("128 KiB reads in sequence, depth 2", 128 * KIB, 1, "closed:2", steady=False, order=True),
+        made("8 KiB reads, open loop", 8 * KIB, 1, "open", steady=False),
         made("8 KiB, 70 % reads, Zipf, depth 8", 8 * KIB, 0.7, "closed:8", steady=True, zipf=True),
         made("4 KiB writes, depth 64", 4 * KIB, 0, "closed:64", steady=True),
         made("128 KiB writes in sequence, depth 4", 128 * KIB, 0, "closed:4", steady=True, order=True),
