@@ -356,8 +356,8 @@ def test_the_rate_of_a_short_run_is_that_of_a_closed_loop(tmp_path: Path, runtim
 
 
 def test_an_imported_result_of_a_polling_engine_is_a_reading(tmp_path: Path) -> None:
-    latency = {"min": 1, "max": 90_000, "mean": 60_000.0, "stddev": 9.0, "N": 1000}
-    side = {"io_bytes": 4096 * 1000, "total_ios": 1000, "runtime": 2000, "iops": 16_000.0, "bw_bytes": 65_536_000}
+    latency = {"min": 1, "max": 90_000, "mean": 60_000.0, "stddev": 9.0, "N": 32_000}
+    side = {"io_bytes": 4096 * 32_000, "total_ios": 32_000, "runtime": 2000, "iops": 16_000.0, "bw_bytes": 65_536_000}
     side |= {"lat_ns": latency, "slat_ns": {**latency, "mean": 200.0}}
     side |= {"clat_ns": {**latency, "percentile": {"50.000000": 56_000, "99.000000": 69_000}}}
     job = {"jobname": "1", "groupid": 0, "error": 0, "read": side, "usr_cpu": 99.9, "sys_cpu": 0.0}
