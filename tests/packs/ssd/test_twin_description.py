@@ -69,13 +69,13 @@ def test_it_says_of_each_option_whether_the_readings_tell_it_with_the_interval(w
     assert written.entries["reserve"].identified == "assumed"
 
 
-def test_its_points_are_the_plain_loads_with_the_error_that_the_fit_left_as_limit(
+def test_its_points_are_the_plain_loads_with_twice_the_error_that_the_fit_left_as_limit(
     written: drive_files.DriveFile,
 ) -> None:
     (measurement,) = written.measurements
     assert [(point.size_bytes, point.depth) for point in measurement.points] == [(4096, 1), (4096, 8)]
     assert measurement.points[0].statistics["mean_us"] == 60.0
-    assert measurement.limits == {"mean_us": pytest.approx(0.03)}
+    assert measurement.limits == {"mean_us": pytest.approx(0.04)}
 
 
 def test_a_description_that_cannot_be_written_names_the_place(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 import ioassay as ia
 from ioassay.errors import InputError, Interrupted, SafetyRefusal, UsageError
+from ioassay.packs.foreign.importer import take_in
 from ioassay.packs.ssd.twin import battery, learning, measurement
 from ioassay.packs.ssd.twin.loads import Load, Reading
 from ioassay.records.record import Record
@@ -351,3 +353,30 @@ def test_the_rate_of_a_short_run_is_that_of_a_closed_loop(tmp_path: Path, runtim
     }
     found = measurement.reading(load, Record(trial={}, status="ok", metrics=metrics), tmp_path)
     assert found is not None and found.statistics["iops"] == pytest.approx(iops)
+
+
+def test_an_imported_result_of_a_polling_engine_is_a_reading(tmp_path: Path) -> None:
+    latency = {"min": 1, "max": 90_000, "mean": 60_000.0, "stddev": 9.0, "N": 32_000}
+    side = {"io_bytes": 4096 * 32_000, "total_ios": 32_000, "runtime": 2000, "iops": 16_000.0, "bw_bytes": 65_536_000}
+    side |= {"lat_ns": latency, "slat_ns": {**latency, "mean": 200.0}}
+    side |= {"clat_ns": {**latency, "percentile": {"50.000000": 56_000, "99.000000": 69_000}}}
+    job = {"jobname": "1", "groupid": 0, "error": 0, "read": side, "usr_cpu": 99.9, "sys_cpu": 0.0}
+    shared = {"ioengine": "spdk", "filename": "traddr=0", "bs": "4kb", "direct": "1", "rw": "randread", "thread": "1"}
+    for depth in (1, 8):
+        text = json.dumps(
+            {
+                "fio version": "fio-3.35",
+                "timestamp": 1,
+                "global options": shared,
+                "jobs": [{**job, "job options": {"iodepth": str(depth)}}],
+            }
+        )
+        (tmp_path / f"{depth}.json").write_text(text)
+    run = take_in([tmp_path / "1.json", tmp_path / "8.json"], tmp_path / "run")
+    read = sorted(measurement.readings(run), key=lambda one: one.load.depth)
+    assert [(one.load.depth, one.load.size_bytes, one.load.pattern) for one in read] == [
+        (1, 4096, "random"),
+        (8, 4096, "random"),
+    ]
+    assert not any(one.is_host_bound for one in read)
+    assert read[0].statistics == pytest.approx({"mean_us": 60.0, "p50_us": 56.2, "p99_us": 69.2, "iops": 16_000.0})

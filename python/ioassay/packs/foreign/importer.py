@@ -207,6 +207,12 @@ def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
     return [{key: str(level) if key in as_text else level for key, level in point.items()} for point in points]
 
 
+def _common(entries: Sequence[Entry]) -> dict[str, str]:
+    """Options that all entries have, with the same text: what the tool was asked for, whatever varied."""
+    common = set.intersection(*({*entry.options.items()} for entry in entries))
+    return {key: value for key, value in entries[0].options.items() if (key, value) in common}
+
+
 def _answered(entry: Entry) -> list[str]:
     """All but amounts of work, of which none is better."""
     return [name for name in entry.metrics if not metrics.known(name) or metrics.metric(name).better != "none"]
@@ -232,6 +238,7 @@ def _study(entries: Sequence[Entry], points: Sequence[Mapping[str, Scalar]], tit
             "name": "import",
             "title": title,
             "driver": min((entry.format for entry in entries), key=lambda name: name not in drivers.REGISTRY),
+            "params": _common(entries),
             "factors": factors,
             "watch": {"monitors": []},
             "analysis": {

@@ -8,6 +8,7 @@ latency (`lat`): from the issue of a request to its completion. What runs when i
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,10 +84,14 @@ _KNOWN = {
     *("blockalign", "rwmixread", "random_distribution", "time_based", "ramp_time", "logs", "log_interval", "fdatasync"),
     "end_fsync",
     *("group_reporting", "refill_buffers", "randrepeat", "randseed", "pre_read", "invalidate", "buffered"),
+    *("job", "name", "filename", "directory", "description", "thread", "allow_file_create", "startdelay"),
 }
 """Parameters of fio that a load may have; with others it is another workload."""
 _ALIASES = {"readwrite": "rw", "blocksize": "bs", "ba": "blockalign"}
-_QUEUED = {"io_uring", "libaio", "posixaio", "spdk_nvme", "spdk_bdev", "nbd"}
+_KILO_BYTE = re.compile(r"(?i)(?<=\d[kmgtp])b$")
+_QUEUED = {"io_uring", "libaio", "posixaio", "spdk", "spdk_nvme", "spdk_bdev", "nbd"}
+_POLLING = "spdk"
+"""How the engines of fio begin that poll for completions."""
 _SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2"}
 
 
@@ -219,7 +224,8 @@ def load_of(trial: Trial) -> Load | None:
 
 
 def _bytes(given: Mapping[str, Any], name: str, default: int) -> int:
-    return units.parse_size(given[name]) if name in given else default
+    """fio reads `4kb` as it reads `4k`: 4096 bytes, since its `kb_base` is 1024 (HOWTO, "Parameter types")."""
+    return units.parse_size(_KILO_BYTE.sub("", str(given[name]))) if name in given else default
 
 
 # From records to readings
@@ -235,14 +241,18 @@ def readings(store: RunStore, known: dict[str, Reading | None] | None = None) ->
     for trial in store.trials():
         if (load := load_of(trial)) is not None and store.has(trial.id):
             if trial.id not in known:
-                known[trial.id] = reading(load, store.record(trial.id), store.folder(trial.id))
+                is_polling = str(trial.params.get("ioengine", "")).startswith(_POLLING)
+                known[trial.id] = reading(load, store.record(trial.id), store.folder(trial.id), is_polling=is_polling)
             one = known[trial.id]
             found.setdefault(load, []).extend([one] if one is not None else [])
     return with_ceiling([_merged(each) for each in found.values() if each])
 
 
-def reading(load: Load, record: Record, folder: Path) -> Reading | None:
-    """What one trial gave; None where it did not go well, or gave no latencies."""
+def reading(load: Load, record: Record, folder: Path, *, is_polling: bool = False) -> Reading | None:
+    """What one trial gave; None where it did not go well, or gave no latencies.
+
+    An engine that `is_polling` keeps its processor busy at any rate, which says nothing about the host.
+    """
     if record.status != OK:
         return None
     sides = _sides(load)
@@ -253,6 +263,8 @@ def reading(load: Load, record: Record, folder: Path) -> Reading | None:
     histograms = _table(folder / "hist.parquet")
     for prefix, side in sides.items():
         known = {name: record.metrics.get(f"{side}.{metric}") for name, metric in _STATISTICS.items()}
+        for name in _QUANTILES.keys() - {name for name, value in known.items() if value is not None}:
+            known[name] = _stated_quantile(record.metrics, side, name)
         own = {name: value / 1e3 for name, value in known.items() if value is not None}
         if own:
             own["iops"] = _rate(load, side, record.metrics)
@@ -276,8 +288,17 @@ def reading(load: Load, record: Record, folder: Path) -> Reading | None:
         latencies_us=latencies(folder / "raw" / _LOG, first) if load.in_order else None,
         bins_us=bins[0] if bins else None,
         counts=bins[1] if bins else None,
-        is_host_bound=_cpu(record) > _MOST_CPU and load.stage != HOST,
+        is_host_bound=_cpu(record) > _MOST_CPU and load.stage != HOST and not is_polling,
     )
+
+
+def _stated_quantile(metrics: Mapping[str, float], side: str, name: str) -> float | None:
+    """Of the total latency, in nanoseconds, where a result states quantiles of the completion latency alone.
+
+    As fio's JSON does by default: the mean of the submission latency, which varies little, is added.
+    """
+    completion = metrics.get(f"{side}.clat.{name.removesuffix('_us')}")
+    return None if completion is None else completion + metrics.get(f"{side}.slat.mean", 0.0)
 
 
 def _rate(load: Load, side: str, metrics: Mapping[str, float]) -> float:
