@@ -148,9 +148,9 @@ def workloads(capacity_bytes: int, seed: int, *, rate_per_s: float, requests: in
         return Workload(name, arrays, {"feed": feed, "window": None, "driver": "fcfs"}, steady)
 
     mixed = made("mixed sizes, hot and cold", 4 * KIB, 0.5, "closed:8", steady=True, zipf=True)
-    sizes = draws.choice(np.array([4, 8, 16, 64], np.uint32) * KIB, len(mixed.arrays["kind"]))
-    offsets = np.minimum(mixed.arrays["offset_bytes"] // sizes * sizes, capacity_bytes - sizes)
-    mixed = replace(mixed, arrays={**mixed.arrays, "bytes": sizes, "offset_bytes": offsets.astype(np.uint64)})
+    sizes = draws.choice(np.array([4, 8, 16, 64], np.int64) * KIB, len(mixed.arrays["kind"]))
+    offsets = np.minimum(mixed.arrays["offset_bytes"].astype(np.int64) // sizes * sizes, capacity_bytes - sizes)
+    mixed = replace(mixed, arrays={**mixed.arrays, "bytes": sizes, "offset_bytes": offsets})
     return [
         made("4 KiB reads, Zipf, depth 32", 4 * KIB, 1, "closed:32", steady=False, zipf=True),
         made("64 KiB reads, depth 8", 64 * KIB, 1, "closed:8", steady=False),
