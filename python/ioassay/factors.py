@@ -218,7 +218,11 @@ FACTORS: tuple[Factor, ...] = (
     *_kinds(Kind.DURATION, "thinktime thinktime_spin thinktime_iotime max_latency latency_target", "µs"),
     *_kinds(Kind.DURATION, "latency_window flow_sleep cpuchunks", "µs"),
     *_kinds(Kind.SIZE, "ba rate_min", "bytes/s"),
-    *_kinds(Kind.SIZE, "write_cache mapping_cache program_unit flash_page slc_region slc_program_unit", "bytes"),
+    *_kinds(
+        Kind.SIZE,
+        "write_cache mapping_cache mapping_log translation_read program_unit flash_page slc_region slc_program_unit",
+        "bytes",
+    ),
     # Yes or no: BOOL and STR_SET of fio's options.c, flags of the simulated drive, of file tests and of db_bench
     *_kinds(
         Kind.SWITCH,

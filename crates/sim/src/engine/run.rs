@@ -76,7 +76,7 @@ pub struct Settled {
     controller: Option<Remains>,
 }
 
-/// What a run has besides its load.
+/// What a run has in addition to its load.
 #[derive(Default)]
 pub struct Extras<'from, 'to, 'end> {
     /// A run that was saved, which goes on.

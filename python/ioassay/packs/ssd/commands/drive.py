@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.api.execution import RunOptions
 from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd import simulator
@@ -139,6 +138,7 @@ def check(
 def _measure(
     drive: DriveFile, target: str, budget: str, margin: str, output: Path | None, destroy_data: list[str], json: bool
 ) -> None:
+    from ioassay.api.execution import RunOptions
     from ioassay.packs.ssd.twin import drift
 
     chosen, share = RunOptions(destroy_data=destroy_data), options.share("--margin", margin)

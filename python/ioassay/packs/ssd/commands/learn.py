@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from ioassay.api.execution import RunOptions
 from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
 
@@ -44,6 +43,7 @@ def learn(
     Examples: ioassay drive learn test --budget 2m; ioassay drive learn /dev/nvme0n1 --read-only; ioassay drive learn
     --from runs/mine
     """
+    from ioassay.api.execution import RunOptions
     from ioassay.packs.ssd.twin import learning
 
     chosen = RunOptions(**options.of_run(given))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import _core, units
 from ioassay.errors import UsageError
-from ioassay.stats import distributions
 from ioassay.stats.result import Interval
 
 if TYPE_CHECKING:
@@ -225,5 +224,7 @@ def _ratio(above: Sequence[float], below: Sequence[float]) -> tuple[float, Inter
     ratio = sum(above) / whole
     square = sum((up - ratio * down) ** 2 for up, down in zip(above, below, strict=True))
     error = (count / (count - 1) * square) ** 0.5 / whole
+    from ioassay.stats import distributions
+
     half = distributions.t_ppf((1 + CONFIDENCE) / 2, count - 1) * error
     return ratio, Interval(max(ratio - half, ratio / 100), ratio + half, CONFIDENCE, "batch means")

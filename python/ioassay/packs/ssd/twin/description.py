@@ -44,7 +44,8 @@ def write(fit: Fit, readings: Sequence[Reading], path: Path, *, about: str, sour
 
 
 def _toml(fit: Fit, rows: Sequence[Mapping[str, Any]], points: str, about: str, source: str) -> str:
-    told = {parameter.name: parameter for parameter in fit.parameters if parameter.name in NAMES}
+    # Of a list each value is a parameter, such as `page_type_read_us 0`; the file says of the list what holds of the first.
+    told = {each.name.partition(" ")[0]: each for each in fit.parameters[::-1] if each.name.partition(" ")[0] in NAMES}
     tied = {name: parameter for parameter in fit.parameters for name in parameter.options if name in NAMES}
     entries = [
         _entry(name, value, told.get(name) or tied.get(name)) for name, value in fit.options.items() if name in NAMES
