@@ -29,7 +29,7 @@ halves of the points, and either half may have all of the error."""
 
 
 def write(fit: Fit, readings: Sequence[Reading], path: Path, *, about: str, source: str) -> None:
-    """Write the description to `path`, and its points beside it; UsageError where that cannot be.
+    """Write the description to `path`, and its points next to it; UsageError where that cannot be.
 
     `about` names the drive, `source` says what was measured, when, and by what.
     """
@@ -44,7 +44,7 @@ def write(fit: Fit, readings: Sequence[Reading], path: Path, *, about: str, sour
 
 
 def _toml(fit: Fit, rows: Sequence[Mapping[str, Any]], points: str, about: str, source: str) -> str:
-    # Of a list each value is a parameter, such as `page_type_read_us 0`; the file says of the list what holds of the first.
+    # Of a list each value is a parameter, such as `page_type_read_us 0`: of the list holds what holds of the first.
     told = {each.name.partition(" ")[0]: each for each in fit.parameters[::-1] if each.name.partition(" ")[0] in NAMES}
     tied = {name: parameter for parameter in fit.parameters for name in parameter.options if name in NAMES}
     entries = [
