@@ -23,11 +23,13 @@ _SEVERAL = 3
 
 def of_run(records: Dataset) -> list[Figure]:
     """Those of a suite that has none of its own: studies side by side, where three or more sweep one factor or two."""
-    varied = {study.name: sum(len(levels) > 1 for levels in study.levels.values()) for study in records.studies}
+    # Loads that run once, in a listed order, are a sequence and no sweep.
+    sweeps = [study for study in records.studies if study.order != "listed" or study.until is not None]
+    varied = {study.name: sum(len(levels) > 1 for levels in study.levels.values()) for study in sweeps}
     swept = [name for name, factors in varied.items() if 0 < factors <= _MOST_FACTORS]
     if len(swept) < _SEVERAL:
         return []
-    some: dict[str, object] = {"studies": swept} if len(swept) < len(varied) else {}
+    some: dict[str, object] = {"studies": swept} if len(swept) < len(records.studies) else {}
     # As many as fit a screen, without a row of a single panel.
     some["columns"] = next((columns for columns in (4, 3) if len(swept) % columns != 1), 4)
     figures = [_figure("multiples", "overview", **some)]

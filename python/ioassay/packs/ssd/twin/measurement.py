@@ -112,7 +112,7 @@ def study(
     cached = {"direct": 0, "pre_read": 1}
     table = {
         "name": stage,
-        "title": "What does the host cost without the drive?" if is_host else f"Twin of a drive: {stage}",
+        "title": "What is this drive like?" if is_host else f"Loads: {stage}",
         "driver": "fio",
         "order": "listed" if repetitions == 1 else "shuffled",
         "repetitions": repetitions,
