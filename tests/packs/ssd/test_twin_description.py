@@ -32,7 +32,11 @@ PARAMETERS = (
     Parameter("4 KiB read", 61.0, "us", "combination", 60.0, 62.0, options=("page_type_read_us",)),
     Parameter("link_mb_s", 3210.0, "MB/s", "no", 1000.0, 9000.0, needs="large reads with a queue"),
 )
-LOADS = [Load("read-4KiB-depth-1", "depths", "read", 4096), Load("read-4KiB-depth-8", "depths", "read", 4096, 8)]
+WHOLE = 2**28
+LOADS = [
+    Load("read-4KiB-depth-1", "depths", "read", 4096, span_bytes=WHOLE),
+    Load("read-4KiB-depth-8", "depths", "read", 4096, 8, align_bytes=4096, span_bytes=WHOLE - 4096),
+]
 PAIR = Load("pair-64KiB", "unit", "read", 512, align_bytes=65536, span_bytes=66048)
 
 

@@ -1,4 +1,7 @@
-"""The mean latency of a learned drive over depth, measured (points) and of its twin (lines), a colour for each size."""
+"""The mean latency of a learned drive over depth, measured (points) and of its twin (lines), a colour for each size.
+
+A drive of another kind than the model has no twin, and so no lines.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 from ioassay.narrative.say import sentence
 from ioassay.packs.ssd.questions import twin
+from ioassay.packs.ssd.twin.loads import plain
 from ioassay.report.figures import Kind, chart, selection
 from ioassay.report.figures.chart import channel
 from ioassay.report.figures.spec import FigureSpec, NoData
@@ -27,31 +31,28 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     found = twin.learned(records.root)
     if found is None:
         raise NoData(sentence("twin.chart_none", run=records.root.name))
-    if found.fit.misfit:
-        raise NoData(sentence("twin.chart_misfit"))
-    rows = []
+    chosen, rows = plain(each.load for each in found.fit.residuals), []
     for each in found.fit.residuals:
         load = each.load
-        if each.statistic == twin.MEAN and load.operation == spec.operation and not load.span_bytes:
+        if each.statistic == twin.MEAN and load.operation == spec.operation and load in chosen:
             shown = {"depth": load.depth, "size": format_size(load.size_bytes), "load": load.name}
             error = f"{each.modelled / each.measured - 1:+.1%}"
             rows.append({**shown, "measured": each.measured, "modelled": each.modelled, "error": error})
     if not rows:
         raise NoData(sentence("twin.chart_none", run=records.root.name))
-    names = list(dict.fromkeys(str(row["size"]) for row in sorted(rows, key=lambda row: str(row["size"]))))
+    names = [format_size(size) for size in sorted({each.size_bytes for each in chosen})]
     log = {"type": "log", "nice": False}
     x = channel("depth:Q", title="Depth", scale={**log, "base": 2, "padding": 12})
     color = chart.looks("size", names, {"orient": "bottom", "title": None}, color=None)
     base = chart.base(rows)
-    line = base.mark("line", strokeWidth=1.4).encode(
-        x=x, y=channel("modelled:Q", title="Mean latency (µs)", scale=log), **color
-    )
+    y = {"title": sentence("twin.chart_latency"), "scale": log}
+    line = base.mark("line", strokeWidth=1.4).encode(x=x, y=channel("modelled:Q", **y), **color)
     tips = chart.tips({"load:N": "", "measured:Q": "", "modelled:Q": "", "error:N": ""})
-    dots = base.mark("point", style="mark", filled=True, size=40).encode(
-        x=x, y=channel("measured:Q", scale=log), tooltip=tips, **color
-    )
-    note = f"{sentence('twin.chart_measured')}: points; {sentence('twin.chart_modelled')}: lines"
-    return chart.layered([line, dots], spec, study, sentence("twin.chart_title"), [note])
+    points = base.mark("point", style="mark", filled=True, size=40)
+    dots = points.encode(x=x, y=channel("measured:Q", **y), tooltip=tips, **color)
+    if found.fit.misfit:
+        return chart.layered([dots], spec, study, sentence("twin.chart_title"), [sentence("twin.chart_misfit")])
+    return chart.layered([line, dots], spec, study, sentence("twin.chart_title"), [sentence("twin.chart_note")])
 
 
 TWIN_CURVES = Kind(Spec, draw)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ioassay import atomic_file
 from ioassay.errors import UsageError
-from ioassay.packs.ssd.twin.loads import Fit, Parameter, Reading
+from ioassay.packs.ssd.twin.loads import Fit, Parameter, Reading, plain
 from ioassay.simulation.drive_files import STATISTICS
 from ioassay.simulation.options import NAMES
 
@@ -90,11 +90,11 @@ def _limits(fit: Fit, operation: str) -> dict[str, float]:
 
 def _rows(readings: Iterable[Reading]) -> list[dict[str, Any]]:
     """The readings that are plain closed loops over the whole range: what a drive file can name."""
+    readings = [reading for reading in readings if not reading.is_host_bound]
+    chosen = plain(reading.load for reading in readings)
     rows = []
     for reading in readings:
-        load = reading.load
-        plain = load.align_bytes in (0, load.size_bytes) and not (load.span_bytes or load.begin_bytes or load.zipf)
-        if load.operation not in ("read", "write") or not plain or reading.is_host_bound or load.rest_s:
+        if (load := reading.load) not in chosen:
             continue
         statistics = {name: f"{reading.statistics[name]:.6g}" for name in STATISTICS if reading.statistics.get(name)}
         if statistics:

@@ -123,5 +123,23 @@ class Fit:
     """Why the drive is of another kind than the model; empty where it is not."""
 
 
+def plain(loads: Iterable[Load]) -> set[Load]:
+    """Those that are uniform or sequential over the whole range, whose requests follow each other: a drive's sheet."""
+    loads = list(loads)
+    widest = max((load.span_bytes for load in loads), default=0)
+    return {
+        load
+        for load in loads
+        if load.operation in ("read", "write")
+        and load.align_bytes in (0, load.size_bytes)
+        and (not load.span_bytes or load.span_bytes >= _WHOLE * widest)
+        and not (load.begin_bytes or load.zipf or load.rest_s)
+    }
+
+
+_WHOLE = 0.9
+"""Share of the widest range from which on a load counts as one over all of it: fio's ranges are whole requests."""
+
+
 def by_name(readings: Iterable[Reading]) -> dict[str, Reading]:
     return {reading.load.name: reading for reading in readings}
