@@ -98,7 +98,7 @@ def test_the_quick_scale_has_every_path_and_both_ends_of_the_depth() -> None:
 @pytest.mark.fio
 @pytest.mark.slow
 def test_all_paths_are_compared_and_their_claims_set_against_the_drive(tmp_path: Path, ioassay: Ask) -> None:
-    tiny = ["--repetitions", "2", "--set", "runtime=300ms", "--set", "target.size=16MiB"]
+    tiny = ["--repetitions", "2", "--set", "runtime=600ms", "--set", "target.size=16MiB"]
     few = ["--factor", "rw=randrw", "--factor", "numjobs=1", "--factor", "iodepth=8"]
     words = ["run", "access-paths", "--scale", "quick", *tiny, *few]
     code, found = ioassay(tmp_path, *words, IOASSAY_SPDK_FIO=str(tmp_path))
