@@ -1,7 +1,4 @@
-"""The mean latency of a learned drive over depth, measured (points) and of its twin (lines), a colour for each size.
-
-A drive of another kind than the model has no twin, and so no lines.
-"""
+"""The mean latency of a learned drive over depth, measured (points) and of its twin (lines), a colour for each size."""
 
 from __future__ import annotations
 
