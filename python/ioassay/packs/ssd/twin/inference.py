@@ -18,7 +18,8 @@ import numpy as np
 
 from ioassay._core import CoreError
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.ssd.twin import reads, simulated
+from ioassay.packs.ssd.twin import least_squares, reads, simulated
+from ioassay.packs.ssd.twin.least_squares import Term
 from ioassay.packs.ssd.twin.loads import Fit, Identified, Load, Parameter, Reading, Residual, by_name
 
 PAGE = 4096
@@ -101,30 +102,16 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
 # What is fitted
 
 
-@dataclass(frozen=True)
-class _Term:
-    """A continuous parameter: the prior of its logarithm, or of itself where it may be 0."""
-
-    name: str
-    unit: str
-    centre: float
-    spread: float
-    is_linear: bool = False
-
-    def value(self, coordinate: float) -> float:
-        return max(float(coordinate), 0.0) if self.is_linear else math.exp(coordinate)
+_COMMAND = Term("command_read_us", "us", math.log(6), 1.2)
+_PER_4K = Term("command_read_us_per_4k", "us/4KiB", 0.0, 1.5, is_linear=True)
+_CHANNEL = Term("flash_channel_mb_s", "MB/s", math.log(600), 0.8)
+_LINK = Term("link_mb_s", "MB/s", math.log(2500), 0.8)
+_RATE = Term("command_rate", "commands/s", math.log(4e5), 1.0)
+_SMALL = Term("small read share", "", math.log(0.85), 0.3)
 
 
-_COMMAND = _Term("command_read_us", "us", math.log(6), 1.2)
-_PER_4K = _Term("command_read_us_per_4k", "us/4KiB", 0.0, 1.5, is_linear=True)
-_CHANNEL = _Term("flash_channel_mb_s", "MB/s", math.log(600), 0.8)
-_LINK = _Term("link_mb_s", "MB/s", math.log(2500), 0.8)
-_RATE = _Term("command_rate", "commands/s", math.log(4e5), 1.0)
-_SMALL = _Term("small read share", "", math.log(0.85), 0.3)
-
-
-def _read_term(number: int) -> _Term:
-    return _Term(f"read {number}", "us", math.log(60), 1.0)
+def _read_term(number: int) -> Term:
+    return Term(f"read {number}", "us", math.log(60), 1.0)
 
 
 @dataclass(frozen=True)
@@ -142,7 +129,7 @@ class _Structure:
     has_per_4k: bool = True
 
     @property
-    def terms(self) -> tuple[_Term, ...]:
+    def terms(self) -> tuple[Term, ...]:
         optional = ((self.has_per_4k, _PER_4K), (self.has_rate, _RATE), (self.has_small, _SMALL))
         times = tuple(_read_term(number) for number in range(max(self.types) + 1))
         return (_COMMAND, _CHANNEL, _LINK, *times, *(term for has, term in optional if has))
@@ -439,60 +426,17 @@ class _ReadSide:
         return logs - table[:, 0], np.sqrt(table[:, 1] ** 2 + own**2 + FLOOR**2)
 
     def _optimise(self, state: _State, steps: int, *, final: bool = False, only: tuple[str, ...] = ()) -> _State:
-        """Gauss-Newton with halved steps, of the terms named in `only`; `final` also gives the covariance."""
+        """The terms named in `only`, or all; `final` also gives the covariance."""
         terms = state.structure.terms
-        prior = np.array([term.centre for term in terms])
-        weights = np.array([1 / term.spread for term in terms])
-        lower = np.array([0.0 if term.is_linear else -np.inf for term in terms])
+        chosen = [column for column, term in enumerate(terms) if not only or term.name in only]
 
-        def squares(at: np.ndarray, errors: np.ndarray | None) -> tuple[float, np.ndarray, np.ndarray]:
-            found = self._residuals(_State(state.structure, at))
-            if found is None:
-                return math.inf, np.zeros(0), np.zeros(0)
-            residual, own = found
-            errors = own if errors is None else errors
-            scaled = _bounded(residual / errors)
-            return float((scaled**2).sum() + (((at - prior) * weights) ** 2).sum()), residual, errors
+        def residuals(at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+            return self._residuals(_State(state.structure, at))
 
-        at = state.coordinates
-        value, residual, errors = squares(at, None)
-        if not math.isfinite(value):
-            return replace(state, squares=math.inf)
-        covariance = None
-        for step in range(steps + final):
-            jacobian = np.zeros((len(residual), len(terms)))
-            for column, term in enumerate(terms):
-                if only and term.name not in only:
-                    continue
-                width = 0.1 if term.is_linear else 0.03
-                moved = at.copy()
-                moved[column] += width
-                other = squares(moved, errors)
-                if not math.isfinite(other[0]):
-                    return replace(state, squares=math.inf)
-                jacobian[:, column] = (other[1] - residual) / width
-            robust = 1 / np.sqrt(1 + np.maximum(np.abs(residual / errors) / 4 - 1, 0))
-            scaled = jacobian * (robust / errors)[:, None]
-            curvature = scaled.T @ scaled + np.diag(weights**2)
-            covariance = np.linalg.inv(curvature)
-            if step == steps:
-                break
-            gradient = scaled.T @ (residual * robust / errors) + (at - prior) * weights**2
-            if only:
-                gradient *= [term.name in only for term in terms]
-            change = np.clip(-covariance @ gradient, -0.7, 0.7)
-            before = value
-            for _ in range(4):
-                tried = np.maximum(at + change, lower)
-                after = squares(tried, errors)
-                if after[0] < value:
-                    at, (value, residual, _) = tried, after
-                    break
-                change = change / 2
-            if before - value < 0.3 and not final:
-                break
-        value, _, _ = squares(at, None)
-        return _State(state.structure, at, value, covariance)
+        at, squares, covariance = least_squares.minimise(
+            residuals, state.coordinates, terms, steps, final=final, only=chosen
+        )
+        return _State(state.structure, at, squares, covariance)
 
     # Results
 
@@ -675,17 +619,10 @@ _NEEDS = {
 }
 
 
-def _loads_of(term: _Term) -> tuple[str, ...]:
+def _loads_of(term: Term) -> tuple[str, ...]:
     if term is _COMMAND:
         return (reads.SINGLE, reads.SINGLE + reads.QUEUED)
     return ("read-4KiB-depth-256", "small-depth-256") if term is _RATE else ()
-
-
-def _bounded(scaled: np.ndarray) -> np.ndarray:
-    """Linear beyond four standard errors, so that a few loads of another kind do not bend the rest."""
-    size = np.abs(scaled)
-    bounded: np.ndarray = np.where(size > 4, np.sqrt(np.maximum(8 * size - 16, 16)), size) * np.sign(scaled)
-    return bounded
 
 
 def _width(times: Mapping[str, Any], name: str) -> float:
