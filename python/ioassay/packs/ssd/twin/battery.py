@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ioassay.packs.ssd.twin import reads
+from ioassay.packs.ssd.twin import reads, writes
 from ioassay.packs.ssd.twin.loads import Load, Reading, Target, by_name
 
 KIB = 1024
@@ -220,4 +220,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("one-element", False, _one_element),
     Stage("depths", False, _depths),
     Stage("channels", False, _channels),
+    Stage("durable", True, writes.first_loads),
+    Stage("rates", True, writes.rate_loads),
+    Stage("steady", True, writes.steady_loads),
 )

@@ -13,7 +13,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-Operation = Literal["read", "write", "mixed", "flush"]
+Operation = Literal["read", "write", "mixed", "durable"]
+"""`durable`: writes each of which is complete when its data are in flash (O_DSYNC)."""
 Pattern = Literal["random", "sequential"]
 
 

@@ -53,9 +53,9 @@ def arrays(load: Load, capacity: int, draws: np.random.Generator) -> dict[str, n
         "offset_bytes": (load.begin_bytes + chosen * align).astype(np.uint64),
         "bytes": np.full(count, size, dtype=np.uint32),
     }
-    if load.operation != "flush":
+    if load.operation != "durable":
         return found
-    # Each write is followed by a flush, as fdatasync does.
+    # Each write is followed by a flush, as one with O_DSYNC.
     both: dict[str, np.ndarray] = {name: np.repeat(values, 2) for name, values in found.items()}
     both["kind"][1::2] = FLUSH
     return both
@@ -84,7 +84,15 @@ def seconds_of(raw: Mapping[str, Any]) -> float:
 def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
     """What the core's result says of a load."""
     seconds = seconds_of(raw)
-    kind = {"read": "read", "mixed": "read", "write": "write", "flush": "other"}[load.operation]
+    if load.operation == "durable":
+        each = np.frombuffer(raw["latency_us"], dtype=np.float64)
+        both = each[0::2] + each[1::2]
+        quantiles = zip(_QUANTILES, np.quantile(both, list(_QUANTILES.values())), strict=True)
+        found = {"mean_us": float(both.mean()), **{name: float(value) for name, value in quantiles}}
+        found["iops"] = len(both) / seconds
+        bins, counts = np.unique(both, return_counts=True)
+        return Reading(load, len(both), seconds, found, {}, both if load.in_order else None, bins, counts)
+    kind = "write" if load.operation == "write" else "read"
     times = raw[kind] if raw[kind]["count"] else raw["all"]
     found = statistics(times, seconds)
     if load.operation == "mixed" and raw["write"]["count"]:
@@ -93,7 +101,6 @@ def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
     in_order = None
     if load.in_order:
         in_order = np.frombuffer(raw["latency_us"], dtype=np.float64)
-        in_order = in_order[1::2] if load.operation == "flush" else in_order
     bins = np.asarray(values, dtype=np.float64) / 1e3
     return Reading(load, times["count"], seconds, found, {}, in_order, bins, np.asarray(counts))
 
@@ -117,6 +124,10 @@ class SimulatedTarget:
         other._random = np.random.default_rng(self._random.integers(2**31))
         return other
 
+    def set_timing(self, options: Mapping[str, Any]) -> None:
+        """Times and rules that a drive in any state can take."""
+        self._drive.set_timing(dict(options))
+
     def run(self, loads: Sequence[Load]) -> list[Reading]:
         return [self._run(load) for load in loads]
 
@@ -124,7 +135,9 @@ class SimulatedTarget:
         if load.rest_s:
             self._rest(load.rest_s)
         source = {"arrays": arrays(load, self.capacity_bytes, self._random)}
-        found = reading(load, self._drive.run(source, feed(load), latencies=load.in_order))
+        found = reading(
+            load, self._drive.run(source, feed(load), latencies=load.in_order or load.operation == "durable")
+        )
         if not self._noise:
             return found
         noisy = {

@@ -1,0 +1,591 @@
+"""What writes tell of a drive: program and erase times, superblocks, spare space, write cache, SLC region, collection.
+
+The first load writes a few pages over and over, each time into flash: every request is one program unit, and what it
+overwrites leaves superblocks without valid pages. So where the first erasure delays it, all spare superblocks are
+written; how far it is to the next one is the length of a superblock; how long it takes is the erase time; and what
+changes from row to row are page types. These are counts, which noise does not touch. Times are then fitted by
+simulation of all early loads, and the rules of garbage collection are those whose simulated overwrite is like the one
+that was measured. Nothing here measures.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ioassay._core import CoreError
+from ioassay.errors import UsageError
+from ioassay.packs.ssd.twin import least_squares, reads, simulated
+from ioassay.packs.ssd.twin.least_squares import Term
+from ioassay.packs.ssd.twin.loads import Load, Reading
+
+if TYPE_CHECKING:
+    from ioassay.packs.ssd.twin.battery import Known
+
+Options = dict[str, Any]
+KIB, MIB = 2**10, 2**20
+PAGE = 4 * KIB
+DURABLE, SLOW, OVERWRITE, FILL, LATE_FILL = "durable", "durable-stripes", "overwrite", "write-fill", "late-fill"
+SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
+_PAGES = 4
+"""That the first load writes over and over: fewer than a superblock has units."""
+_MOST_SPARE = 0.75
+"""Of the capacity, that the first load writes at most: more than the spare space of a drive of 40 %."""
+_MOST_REGION = 0.08
+_OVERWRITE_REQUESTS = 2**17
+_CACHED = 1.3
+"""Ratio of a write into flash to one that a cache takes, at least."""
+
+
+# Loads
+
+
+def first_loads(known: Known) -> tuple[Load, ...]:
+    """The first writes behind the layout."""
+    units = int(_MOST_SPARE * known.capacity_bytes / (_unit(known)))
+    return (
+        Load(
+            DURABLE,
+            "durable",
+            "durable",
+            PAGE,
+            pattern="sequential",
+            span_bytes=_PAGES * PAGE,
+            requests=units,
+            seconds=known.budget_s / 8,
+            rest_s=1.0,
+            in_order=True,
+        ),
+    )
+
+
+def rate_loads(known: Known) -> tuple[Load, ...]:
+    """Sequential writes: what a command and a cache take, and how fast they reach flash."""
+
+    def load(name: str, size_bytes: int, requests: int, **how: Any) -> Load:
+        how = {"operation": "write", "pattern": "sequential", "seconds": 3 * known.seconds, **how}
+        return Load(name, "rates", size_bytes=size_bytes, requests=requests, **how)
+
+    stripe = (reads.elements(known.readings) or 1) * _unit(known)
+    stripe = stripe if stripe <= 4 * MIB else MIB
+    region = max(24, int(_MOST_REGION * known.capacity_bytes / stripe))
+    return (
+        load(SLOW, stripe, region, operation="durable", rest_s=1.0, in_order=True),
+        *(load(f"write-{size // KIB}KiB", size, max(24, MIB // size), rest_s=0.3) for size in SIZES),
+        load("write-64KiB-depth-32", 64 * KIB, 600, depth=32, rest_s=0.3),
+        load("write-4KiB-depth-256", PAGE, 4000, depth=256),
+        load(FILL, 16 * KIB, 4096, depth=8, rest_s=0.3, in_order=True),
+    )
+
+
+def steady_loads(known: Known) -> tuple[Load, ...]:
+    """Random overwrites of the whole range, then loads in steady state."""
+    size = PAGE
+    while known.capacity_bytes // size > _OVERWRITE_REQUESTS:
+        size *= 2
+
+    def load(name: str, requests: int, **how: Any) -> Load:
+        how = {"operation": "write", "size_bytes": PAGE, "seconds": 4 * known.seconds, **how}
+        return Load(name, "steady", requests=requests, **how)
+
+    several = {"depth": 32, "size_bytes": size, "seconds": known.budget_s / 5, "in_order": True}
+    return (
+        load(OVERWRITE, 2 * known.capacity_bytes // size, **several),
+        load("steady-depth-1", 3000),
+        load("steady-mixed-8", 6000, depth=8, operation="mixed", read_share=0.5),
+        load("steady-mixed-1", 3000, operation="mixed", read_share=0.7),
+        load("steady-mixed-32", 6000, depth=32, operation="mixed", read_share=0.8),
+        load(LATE_FILL, 4000, size_bytes=16 * KIB, depth=8, rest_s=0.5, in_order=True),
+    )
+
+
+def _unit(known: Known) -> int:
+    return reads.unit_bytes(known.readings) or 64 * KIB
+
+
+# What the first load shows
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Counts in program units, of a series of single units."""
+
+    fast: int = 0
+    """Units before the level rises for good: an SLC region."""
+    onset: int = 0
+    """Units from there to the first that is delayed; 0: none is."""
+    period: int = 0
+    rows: int = 0
+    """Of a superblock; 0: not told."""
+    types: int = 1
+    levels: tuple[float, ...] = ()
+    """Of each page type, microseconds."""
+    stall_us: float = 0.0
+    fast_us: float = 0.0
+
+
+def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3, 4), rows: int = 0) -> Sweep:
+    """What a series of durable writes of one unit each shows; `rows` of a superblock, where they are known."""
+    fast = _rise(latencies, 6 * elements)
+    rest = latencies[fast:]
+    early = rest[: max(12, len(rest) // 100)]
+    base = float(np.quantile(early, 0.98))
+    top = float(np.quantile(rest, max(0.5, 1 - 2 / len(rest))))
+    delayed = np.flatnonzero(rest > max(1.15 * base, base + 0.25 * (top - base)))
+    period = round(float(np.median(np.diff(delayed)))) if len(delayed) > 3 else 0
+    onset = int(delayed[0]) if period else 0
+    plain = rest[: onset or len(rest)]
+    rows = rows or (max(1, period // elements) if period else 0)
+    best, squares = [float(np.median(plain))], math.inf
+    for count in types:
+        of_type = (np.arange(len(plain)) // elements) % (rows or len(rest)) % count
+        if len(set(of_type)) < count or (rows > 1 and count > rows):
+            continue
+        levels = [float(np.median(plain[of_type == each])) for each in range(count)]
+        left = float(np.minimum(np.abs(np.log(plain / np.array(levels)[of_type])), 0.5).mean())
+        if count == 1 or left < 0.5 * squares - 0.005:
+            best, squares = levels, left
+    stall_us = float(np.median(rest[delayed])) if period else 0.0
+    fast_us = float(np.median(latencies[:fast])) if fast else 0.0
+    return Sweep(fast, onset, period, rows, len(best), tuple(best), stall_us, fast_us)
+
+
+def _rise(latencies: np.ndarray, window: int) -> int:
+    """Where the level rises for good by more than page types differ, or 0."""
+    window = max(window, 24)
+    if len(latencies) < 4 * window:
+        return 0
+    levels = np.array([np.median(each) for each in np.array_split(latencies, len(latencies) // window)])
+    first, last = levels[0], np.median(levels[len(levels) // 2 :])
+    if last < _RISE * first:
+        return 0
+    limit = math.sqrt(first * last)
+    # The first of many that are above it.
+    above = latencies > limit
+    share = np.convolve(above, np.ones(window) / window, mode="full")[window - 1 :]
+    return int(np.flatnonzero(above & (share > 0.7))[0])
+
+
+_RISE = 2.0
+
+
+# Drives
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The structure of the write side, in program units of an element and superblocks over all elements."""
+
+    rows: int
+    exported: int
+    spare: int
+    """Free superblocks of a drive that was written once, above those at which collection begins."""
+    background: int = 0
+    """Of those below, in which collection runs beside the host's writes."""
+    hot_cold: bool = False
+    types: int = 1
+    cache: int = 0
+    region: int = 0
+    """Superblocks in SLC mode."""
+    folding: str = "idle"
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        times = tuple(_program_term(number) for number in range(self.types))
+        return (_COMMAND, _PER_4K, _ERASE, *times, *((_SLC_PROGRAM,) if self.region else ()))
+
+    def options(self, base: Mapping[str, Any], values: Mapping[str, float]) -> Options:
+        """Of a drive: `min_free` keeps one superblock, because only what is above it shows."""
+        unit_pages = int(base["program_unit"]) // PAGE
+        low = 1 + self.hot_cold + bool(self.region)
+        reserved = self.region + low + self.background + self.spare
+        blocks = self.exported + reserved
+        times = [values[_program_term(number).name] for number in range(self.types)]
+        found: Options = {
+            **base,
+            "planes": 1,
+            "pages_per_block": self.rows * unit_pages,
+            "blocks": blocks,
+            "reserve": _share(reserved, blocks),
+            "min_free": _share(1, blocks),
+            "hot_cold": self.hot_cold,
+            "write_cache": self.cache,
+            "program_us": float(np.mean(times)),
+            **{term.name: values[term.name] for term in (_COMMAND, _PER_4K, _ERASE)},
+        }
+        found.pop("page_type_program_us", None)
+        if self.types > 1 or ("page_type_program_us" in base and len(base["page_type_program_us"]) > 1):
+            wanted = max(self.types, len(base.get("page_type_program_us", ())))
+            found["page_type_program_us"] = [times[number % len(times)] for number in range(wanted)]
+        if self.background:
+            found["background_free"] = _share(low + self.background, blocks)
+        if self.region:
+            found |= {
+                "slc_region": self.region * (self.rows // _BITS) * int(base["elements"]) * int(base["program_unit"]),
+                "bits_per_cell": _BITS,
+                "slc_program_us": values[_SLC_PROGRAM.name],
+                "slc_read_us": base["read_us"] * _SLC_READ,
+                "slc_folding": self.folding,
+                "slc_idle_us": _IDLE_US,
+            }
+        return found
+
+
+_COMMAND = Term("command_write_us", "us", math.log(6), 1.2)
+_PER_4K = Term("command_write_us_per_4k", "us/4KiB", 0.0, 1.5, is_linear=True)
+_ERASE = Term("erase_us", "us", math.log(3500), 0.7)
+_SLC_PROGRAM = Term("slc_program_us", "us", math.log(120), 1.0)
+_BITS, _IDLE_US, _SLC_READ = 3, 100_000.0, 0.7
+"""Assumed of an SLC region: TLC flash, idle time before it is folded, and read time of that of other flash."""
+
+
+def _program_term(number: int) -> Term:
+    return Term(f"program {number}", "us", math.log(600), 1.0)
+
+
+def _share(count: int, of: int) -> float:
+    """A share that the drive rounds down to `count`."""
+    return round((count + 0.5) / of, 6)
+
+
+Features = dict[str, tuple[float, float]]
+"""Value and relative standard error of each."""
+_OWN = 0.004
+
+
+def _early_features(readings: Mapping[str, Reading], seen: Sweep, elements: int) -> Features:
+    """Levels of the first loads; within a series, ratios, which a common error does not touch."""
+    found: Features = {}
+    for name, reading in readings.items():
+        error = math.hypot(reading.noise.get("p50_us", 0.02), _OWN)
+        if name in (DURABLE, SLOW):
+            continue
+        if reading.load.depth == 1:
+            found[name] = (reading.statistics["p50_us"], error)
+        elif name != FILL:
+            found[name] = (reading.statistics["mean_us"], error)
+    if (durable := readings.get(DURABLE)) is not None and durable.latencies_us is not None:
+        series = durable.latencies_us
+        rest = series[seen.fast :]
+        number = np.arange(len(rest))
+        plain = number < (seen.onset or len(rest))
+        of_type = number // elements % (seen.rows or len(rest)) % seen.types
+        levels = [float(np.median(rest[plain & (of_type == each)])) for each in range(seen.types)]
+        found[DURABLE] = (levels[0], 0.02)
+        found |= {f"{DURABLE} type {each}": (levels[each] / levels[0], 0.01) for each in range(1, seen.types)}
+        if seen.period:
+            found[f"{DURABLE} delayed"] = (float(np.median(rest[seen.onset :: seen.period])) / levels[0], 0.01)
+        if seen.fast:
+            found[f"{DURABLE} fast"] = (float(np.median(series[: seen.fast])) / levels[0], 0.01)
+    if (slow := readings.get(SLOW)) is not None and slow.latencies_us is not None:
+        mean = float(slow.latencies_us.mean())
+        found[SLOW] = (mean, 0.02)
+        parts = np.array_split(slow.latencies_us, 8)
+        found |= {f"{SLOW} part {place}": (float(part.mean()) / mean, 0.04) for place, part in enumerate(parts)}
+    return found
+
+
+# Search
+
+
+class WriteSide:
+    """`base` has the options of the read side. `seconds` bound the search for rules of garbage collection."""
+
+    def __init__(
+        self, readings: Sequence[Reading], base: Mapping[str, Any], capacity_bytes: int, seconds: float
+    ) -> None:
+        self._base = {"copy_back": False, "endurance": 0, **base}
+        self._capacity = capacity_bytes
+        self._deadline = time.process_time() + seconds
+        self._elements = int(base["elements"])
+        self._early = {each.load.name: each for each in readings if each.load.stage in ("durable", "rates")}
+        self._steady = {each.load.name: each for each in readings if each.load.stage == "steady"}
+        into_flash, taken = (self._early[name].statistics["p50_us"] for name in (DURABLE, f"write-{PAGE // KIB}KiB"))
+        self._is_cached = into_flash > _CACHED * taken
+        self._seen = self._sweep()
+        self.shape, self.values = self._shapes()[0]
+        self._fit_early()
+        self.cache_interval: tuple[int, int] | None = None
+        self.reading_rules: Options = {}
+        self.of_collection: dict[_Shape, float] = {}
+        if self._is_cached:
+            self._fit_cache(FILL)
+            self._optimise(3)
+        for _ in range(2 if OVERWRITE in self._steady else 0):
+            self._fit_collection()
+            if self._is_cached:
+                self._fit_cache(FILL if self.cache_interval else LATE_FILL)
+            self._optimise(2)
+        self._optimise(2, final=True)
+        self._fit_reads_beside()
+
+    def _sweep(self) -> Sweep:
+        latencies = self._early[DURABLE].latencies_us
+        if latencies is None or len(latencies) < 100:
+            return Sweep(levels=(self._early[DURABLE].statistics["p50_us"],))
+        typed = len(self._base.get("page_type_read_us", ()))
+        by_unit = "page_type_program_us" in self._base
+        types = range(1, typed + 1) if by_unit else (1,) if typed > 1 else range(1, 5)
+        seen = sweep(latencies, self._elements, types)
+        stripes = self._early.get(SLOW)
+        if seen.period or not self._is_cached or stripes is None or stripes.latencies_us is None:
+            return seen
+        # An erasure that is shorter than a program operation shows only where all elements are written at once.
+        rows = sweep(stripes.latencies_us, 1, types).period
+        return sweep(latencies, self._elements, types, rows) if rows else seen
+
+    def _values(self) -> dict[str, float]:
+        """Of the terms, from the levels that were seen."""
+        taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0
+        moved = PAGE / self._base["link_mb_s"] if self._base.get("link_mb_s") else 0.0
+        command = max(taken - moved, 0.3)
+        levels = [max(level - command - 2 * moved, 10.0) for level in self._seen.levels]
+        found = {_COMMAND.name: command, _PER_4K.name: 0.0, _ERASE.name: 3500.0, _SLC_PROGRAM.name: levels[0]}
+        found |= {_program_term(number).name: level for number, level in enumerate(levels)}
+        if self._seen.period:
+            found[_ERASE.name] = max(self._seen.stall_us - self._seen.levels[0], 300.0)
+        if self._seen.fast:
+            found[_SLC_PROGRAM.name] = max(self._seen.fast_us - command, 5.0)
+        return found
+
+    def _exported(self, rows: int) -> int:
+        return max(4, math.ceil(self._capacity / (rows * self._elements * int(self._base["program_unit"])) - 1e-6))
+
+    def _shapes(self) -> list[tuple[_Shape, dict[str, float]]]:
+        """Structures that the first load may be of, with values of the terms."""
+        seen, values = self._seen, self._values()
+        cache = max(2 * MIB, int(self._base["program_unit"])) if self._is_cached else 0
+        rows = seen.rows or max(1, round(self._exported(1) / 100))
+        spare = (seen.onset - 1) // seen.period + 1 if seen.period else max(4, round(0.15 * self._exported(rows)))
+        exported = self._exported(rows)
+        region = round(seen.fast / (max(1, rows // _BITS) * self._elements)) if rows >= _BITS else 0
+        plain = _Shape(rows, exported, max(4, spare), types=seen.types, cache=cache, region=region)
+        found = [(replace(plain, background=number), values) for number in (0, 2)]
+        slow = self._early.get(SLOW)
+        if seen.fast or not seen.period or slow is None or slow.latencies_us is None:
+            return found
+        parts = np.array_split(slow.latencies_us, 3)
+        if parts[2].mean() < 1.15 * parts[0].mean():
+            return found
+        # All units go to an SLC region, in which there is nothing to fold when a few pages are written over and over.
+        region = (seen.onset - 1) // seen.period + 1
+        for rest in range(_BITS):
+            rows = seen.period // self._elements * _BITS + rest
+            exported = self._exported(rows)
+            for folding in ("full", "both"):
+                shape = replace(plain, rows=rows, exported=exported, spare=max(4, round(0.2 * exported)), types=1)
+                slower = {**values, _SLC_PROGRAM.name: values["program 0"], "program 0": 4 * values["program 0"]}
+                found.append((replace(shape, region=region, folding=folding), slower))
+        return found
+
+    def _run(self, shape: _Shape, values: Mapping[str, float], readings: Mapping[str, Reading]) -> Any:
+        """The readings of a drive of this shape, and the drive behind them; None where there can be none."""
+        try:
+            target = simulated.SimulatedTarget(shape.options(self._base, values), seed=3)
+            found = target.run([replace(each.load, requests=each.requests) for each in readings.values()])
+            return {each.load.name: each for each in found}, target
+        except (CoreError, UsageError):
+            return None
+
+    def _residuals(self, shape: _Shape, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        values = {term.name: term.value(each) for term, each in zip(shape.terms, at, strict=True)}
+        run = self._run(shape, values, self._early)
+        if run is None:
+            return None
+        seen = replace(self._seen, types=1) if shape.region and shape.folding != "idle" else self._seen
+        return _difference(
+            _early_features(run[0], seen, self._elements), _early_features(self._early, seen, self._elements)
+        )
+
+    def _optimise(self, steps: int, *, final: bool = False) -> None:
+        terms = self.shape.terms
+        start = np.array([_coordinate(term, self.values[term.name]) for term in terms])
+        at, self.squares, self.covariance = least_squares.minimise(
+            lambda each: self._residuals(self.shape, each), start, terms, steps, final=final
+        )
+        self.values = {**self.values, **{term.name: term.value(each) for term, each in zip(terms, at, strict=True)}}
+
+    def _fit_early(self) -> None:
+        best: tuple[float, _Shape, dict[str, float]] | None = None
+        for shape, values in self._shapes():
+            self.shape, self.values = shape, values
+            self._optimise(3)
+            worth = self.squares + (_WORTH if shape.region else 0.0)
+            if best is None or worth < best[0]:
+                best = (worth, self.shape, self.values)
+        assert best is not None
+        _, self.shape, self.values = best
+
+    def _fit_cache(self, name: str) -> None:
+        """The size whose filling is as far as it was measured."""
+        readings = self._early if name == FILL else self._steady
+        reading = readings.get(name)
+        if reading is None or reading.latencies_us is None or not (wanted := filled_at(reading.latencies_us)):
+            return
+        loads = self._early if name == FILL else {**self._early, **self._steady}
+        unit = int(self._base["program_unit"])
+
+        def reached(size: int) -> float:
+            run = self._run(replace(self.shape, cache=size), self.values, loads)
+            series = run[0][name].latencies_us if run else None
+            return (filled_at(series) or math.inf) if series is not None else math.inf
+
+        low, high = unit, max(2 * unit, wanted * reading.load.size_bytes)
+        while high > low * 1.005 + PAGE:
+            middle = int(math.sqrt(low * high)) // PAGE * PAGE
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if reached(middle) < wanted else (low, middle)
+        margin = reading.load.size_bytes + int(0.015 * high)
+        self.cache_interval = (max(unit, low - margin), high + margin)
+        self.shape = replace(self.shape, cache=_roundest(*self.cache_interval))
+
+    def _fit_collection(self) -> None:
+        """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
+        wanted = _steady_features(self._steady)
+        names = (OVERWRITE, "steady-depth-1")
+        loads = {**self._early, **{name: self._steady[name] for name in names if name in self._steady}}
+        known: dict[_Shape, float] = {}
+
+        def loss(shape: _Shape) -> float:
+            if shape not in known:
+                run = self._run(shape, self.values, loads)
+                known[shape] = math.inf
+                if run is not None:
+                    difference, errors = _difference(_steady_features(run[0]), wanted)
+                    known[shape] = float(np.minimum((difference / errors) ** 2, 50).sum())
+            return known[shape]
+
+        is_told = bool(self._seen.period) and (not self.shape.region or self.shape.folding == "idle")
+        start = self.shape
+        grid = [replace(start, hot_cold=hot, background=number) for number in (0, 2, 5) for hot in (False, True)]
+        if self.of_collection:
+            grid = [start]
+        elif not is_told:
+            spares = [max(4, round(start.exported * share)) for share in (0.06, 0.1, 0.15, 0.22, 0.3, 0.4)]
+            start = min((replace(start, spare=spare) for spare in spares), key=loss)
+            grid = [replace(start, hot_cold=hot, background=number) for number in (0, 2) for hot in (False, True)]
+        best = min(grid, key=loss)
+        improves = True
+        while improves and time.process_time() < self._deadline:
+            improves = False
+            for change in self._changes(best, is_told):
+                if loss(change) < loss(best) - 1e-9 and time.process_time() < self._deadline:
+                    best, improves = change, True
+        self.shape = best
+        self.of_collection = known
+
+    def _changes(self, shape: _Shape, is_told: bool) -> list[_Shape]:
+        found = [replace(shape, background=shape.background + step) for step in (1, -1, 3)]
+        found.append(replace(shape, hot_cold=not shape.hot_cold))
+        if not is_told:
+            steps = sorted({max(1, round(shape.spare * share)) for share in (0.1, 0.03)} | {1}, reverse=True)
+            found += [replace(shape, spare=shape.spare + sign * step) for step in steps for sign in (1, -1)]
+        return [each for each in found if each.background >= 0 and each.spare >= 4]
+
+    def _fit_reads_beside(self) -> None:
+        """Whether reads go before writes, and suspend them."""
+        mixed = {name: each for name, each in self._steady.items() if each.load.operation == "mixed"}
+        before = {name: each for name, each in self._steady.items() if name in (OVERWRITE, "steady-depth-1")}
+        run = self._run(self.shape, self.values, {**self._early, **before})
+        if not mixed or run is None:
+            return
+        wanted = _mixed_features(mixed)
+        loads = [replace(each.load, requests=each.requests) for each in mixed.values()]
+
+        def compared(rules: Options) -> tuple[np.ndarray, np.ndarray]:
+            target = run[1].copy()
+            target.set_timing(rules)
+            return _difference(_mixed_features({each.load.name: each for each in target.run(loads)}), wanted)
+
+        best: tuple[float, Options] = (math.inf, {})
+        for priority, suspensions in ((False, 0), (True, 0), *((True, count) for count in (1, 2, 3, 5, 8))):
+            rules: Options = {"read_priority": priority}
+            terms = [_SUSPEND] if suspensions else []
+
+            def of(at: np.ndarray, rules: Options = rules, suspensions: int = suspensions) -> Options:
+                more = {"program_suspensions": suspensions, "suspend_us": math.exp(at[0])} if suspensions else {}
+                return {**rules, **more}
+
+            def residuals(at: np.ndarray, of: Callable[[np.ndarray], Options] = of) -> tuple[np.ndarray, np.ndarray]:
+                return compared(of(at))
+
+            start = np.array([term.centre for term in terms])
+            at, squares, _ = least_squares.minimise(residuals, start, terms, 3 if terms else 0)
+            squares += 3 * bool(terms)
+            if squares < best[0]:
+                best = (squares, of(at))
+        self.reading_rules = best[1]
+
+    # Results
+
+    def options(self) -> Options:
+        return {**self.shape.options(self._base, self.values), **self.reading_rules}
+
+
+_WORTH = 6.0
+_SUSPEND = Term("suspend_us", "us", math.log(30), 0.8)
+
+
+def _coordinate(term: Term, value: float) -> float:
+    return value if term.is_linear else math.log(max(value, 1e-6))
+
+
+def _difference(modelled: Features, measured: Features) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the ratio of those that both have, and standard errors."""
+    names = [name for name in measured if name in modelled]
+    rows = [
+        (math.log(max(modelled[name][0], 1e-9) / max(measured[name][0], 1e-9)), measured[name][1]) for name in names
+    ]
+    table = np.array(rows).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def filled_at(latencies: np.ndarray) -> int:
+    """The request from which on a write cache is full, or 0."""
+    if len(latencies) < 128:
+        return 0
+    quiet, last = float(np.median(latencies[:32])), float(latencies[-len(latencies) // 4 :].mean())
+    if last < 1.3 * quiet:
+        return 0
+    limit = quiet * min(2.0, math.sqrt(last / quiet))
+    running = np.convolve(latencies, np.ones(8) / 8, mode="valid")
+    return int(np.argmax(running > limit)) if (running > limit).any() else 0
+
+
+def _roundest(low: int, high: int) -> int:
+    """The multiple of the greatest power of two between them."""
+    grain = 1 << high.bit_length()
+    while -(-low // grain) * grain > high:
+        grain //= 2
+    return -(-low // grain) * grain
+
+
+def _steady_features(readings: Mapping[str, Reading]) -> Features:
+    found: Features = {}
+    for name, reading in readings.items():
+        if name == OVERWRITE and reading.latencies_us is not None:
+            latencies = reading.latencies_us
+            parts = np.array_split(latencies, 12)
+            found |= {f"{name} part {number}": (float(part.mean()), 0.05) for number, part in enumerate(parts)}
+            late = latencies[len(latencies) // 2 :]
+            found |= {f"{name} late {share}": (float(np.quantile(late, share)), 0.06) for share in (0.5, 0.9, 0.99)}
+            found[f"{name} late"] = (float(late.mean()), 0.02)
+        elif name == "steady-depth-1":
+            found |= {f"{name} {each}": (reading.statistics[each], 0.06) for each in ("mean_us", "p50_us")}
+    return found
+
+
+def _mixed_features(readings: Mapping[str, Reading]) -> Features:
+    errors = {"mean_us": 0.04, "p50_us": 0.03, "p99_us": 0.06, "write_mean_us": 0.06}
+    return {
+        f"{name} {each}": (reading.statistics[each], error)
+        for name, reading in readings.items()
+        for each, error in errors.items()
+        if each in reading.statistics
+    }
