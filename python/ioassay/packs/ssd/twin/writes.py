@@ -31,7 +31,7 @@ Options = dict[str, Any]
 KIB, MIB = 2**10, 2**20
 PAGE = 4 * KIB
 DURABLE, SLOW, OVERWRITE, FILL, LATE_FILL = "durable", "durable-stripes", "overwrite", "write-fill", "late-fill"
-SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
+SIZES = (4 * KIB, 16 * KIB, 64 * KIB)
 _PAGES = 4
 """That the first load writes over and over: fewer than a superblock has units."""
 _MOST_SPARE = 0.75
@@ -76,7 +76,7 @@ def rate_loads(known: Known) -> tuple[Load, ...]:
     region = max(24, int(_MOST_REGION * known.capacity_bytes / stripe))
     return (
         load(SLOW, stripe, region, operation="durable", rest_s=1.0, in_order=True),
-        *(load(f"write-{size // KIB}KiB", size, max(24, MIB // size), rest_s=0.3) for size in SIZES),
+        *(load(f"write-{size // KIB}KiB", size, MIB // 2 // size, rest_s=0.3) for size in SIZES),
         load("write-64KiB-depth-32", 64 * KIB, 600, depth=32, rest_s=0.3),
         load("write-4KiB-depth-256", PAGE, 4000, depth=256),
         load(FILL, 16 * KIB, 4096, depth=8, rest_s=0.3, in_order=True),
@@ -95,12 +95,13 @@ def steady_loads(known: Known) -> tuple[Load, ...]:
 
     several = {"depth": 32, "size_bytes": size, "seconds": known.budget_s / 5, "in_order": True}
     return (
-        load(OVERWRITE, 2 * known.capacity_bytes // size, **several),
+        load(OVERWRITE, 3 * known.capacity_bytes // (2 * size), **several),
         load("steady-depth-1", 3000),
         load("steady-mixed-8", 6000, depth=8, operation="mixed", read_share=0.5),
         load("steady-mixed-1", 3000, operation="mixed", read_share=0.7),
+        load("steady-mixed-64", 12000, depth=64, operation="mixed", read_share=0.5),
         load("steady-mixed-32", 6000, depth=32, operation="mixed", read_share=0.8),
-        load(LATE_FILL, 4000, size_bytes=16 * KIB, depth=8, rest_s=0.5, in_order=True),
+        load(LATE_FILL, 4000, size_bytes=64 * KIB, depth=8, rest_s=0.5, in_order=True),
     )
 
 
@@ -285,8 +286,8 @@ def _early_features(readings: Mapping[str, Reading], seen: Sweep, elements: int)
     if (slow := readings.get(SLOW)) is not None and slow.latencies_us is not None:
         mean = float(slow.latencies_us.mean())
         found[SLOW] = (mean, 0.02)
-        parts = np.array_split(slow.latencies_us, 8)
-        found |= {f"{SLOW} part {place}": (float(part.mean()) / mean, 0.04) for place, part in enumerate(parts)}
+        parts = np.array_split(slow.latencies_us, 3)
+        found |= {f"{SLOW} part {place}": (float(part.mean()) / mean, 0.08) for place, part in enumerate(parts)}
     return found
 
 
@@ -309,19 +310,17 @@ class WriteSide:
         self._is_cached = into_flash > _CACHED * taken
         self._seen = self._sweep()
         self.shape, self.values = self._shapes()[0]
-        self._fit_early()
         self.cache_interval: tuple[int, int] | None = None
         self.reading_rules: Options = {}
         self.of_collection: dict[_Shape, float] = {}
-        if self._is_cached:
-            self._fit_cache(FILL)
-            self._optimise(3)
+        self._settle(self._shapes())
         for _ in range(2 if OVERWRITE in self._steady else 0):
             self._fit_collection()
-            if self._is_cached:
-                self._fit_cache(FILL if self.cache_interval else LATE_FILL)
-            self._optimise(2)
-        self._optimise(2, final=True)
+            if self.shape.cache and self.cache_interval is None:
+                self.shape, self.cache_interval = self._with_cache(self.shape, self.values, LATE_FILL)
+            now = {**self.values, **self._values(self.shape.background)}
+            self._settle([(self.shape, self.values), (self.shape, now)])
+        self._optimise(self.shape, self.values, 3, final=True)
         self._fit_reads_beside()
 
     def _sweep(self) -> Sweep:
@@ -339,18 +338,16 @@ class WriteSide:
         rows = sweep(stripes.latencies_us, 1, types).period
         return sweep(latencies, self._elements, types, rows) if rows else seen
 
-    def _values(self) -> dict[str, float]:
-        """Of the terms, from the levels that were seen."""
-        taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0
-        moved = PAGE / self._base["link_mb_s"] if self._base.get("link_mb_s") else 0.0
-        command = max(taken - moved, 0.3)
-        levels = [max(level - command - 2 * moved, 10.0) for level in self._seen.levels]
-        found = {_COMMAND.name: command, _PER_4K.name: 0.0, _ERASE.name: 3500.0, _SLC_PROGRAM.name: levels[0]}
+    def _values(self, background: int) -> dict[str, float]:
+        """Of the terms, from the levels that were seen. An erasure in the background goes on beside a program."""
+        link, channel = (PAGE / (self._base.get(name) or math.inf) for name in ("link_mb_s", "flash_channel_mb_s"))
+        taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0 + link
+        levels = [max(level - taken - channel, 10.0) for level in self._seen.levels]
+        found = {_COMMAND.name: max(taken - link, 0.3), _PER_4K.name: 0.0, _ERASE.name: 3500.0}
         found |= {_program_term(number).name: level for number, level in enumerate(levels)}
         if self._seen.period:
-            found[_ERASE.name] = max(self._seen.stall_us - self._seen.levels[0], 300.0)
-        if self._seen.fast:
-            found[_SLC_PROGRAM.name] = max(self._seen.fast_us - command, 5.0)
+            found[_ERASE.name] = max(self._seen.stall_us - (0 if background else self._seen.levels[0]), 300.0)
+        found[_SLC_PROGRAM.name] = max(self._seen.fast_us - taken - channel, 5.0) if self._seen.fast else levels[0]
         return found
 
     def _exported(self, rows: int) -> int:
@@ -358,14 +355,14 @@ class WriteSide:
 
     def _shapes(self) -> list[tuple[_Shape, dict[str, float]]]:
         """Structures that the first load may be of, with values of the terms."""
-        seen, values = self._seen, self._values()
-        cache = max(2 * MIB, int(self._base["program_unit"])) if self._is_cached else 0
+        seen = self._seen
+        cache = self._first_cache() if self._is_cached else 0
         rows = seen.rows or max(1, round(self._exported(1) / 100))
         spare = (seen.onset - 1) // seen.period + 1 if seen.period else max(4, round(0.15 * self._exported(rows)))
         exported = self._exported(rows)
         region = round(seen.fast / (max(1, rows // _BITS) * self._elements)) if rows >= _BITS else 0
         plain = _Shape(rows, exported, max(4, spare), types=seen.types, cache=cache, region=region)
-        found = [(replace(plain, background=number), values) for number in (0, 2)]
+        found = [(replace(plain, background=number), self._values(number)) for number in (0, 2)]
         slow = self._early.get(SLOW)
         if seen.fast or not seen.period or slow is None or slow.latencies_us is None:
             return found
@@ -374,14 +371,20 @@ class WriteSide:
             return found
         # All units go to an SLC region, in which there is nothing to fold when a few pages are written over and over.
         region = (seen.onset - 1) // seen.period + 1
-        for rest in range(_BITS):
-            rows = seen.period // self._elements * _BITS + rest
-            exported = self._exported(rows)
-            for folding in ("full", "both"):
-                shape = replace(plain, rows=rows, exported=exported, spare=max(4, round(0.2 * exported)), types=1)
-                slower = {**values, _SLC_PROGRAM.name: values["program 0"], "program 0": 4 * values["program 0"]}
-                found.append((replace(shape, region=region, folding=folding), slower))
-        return found
+        rows = seen.period // self._elements * _BITS
+        exported = self._exported(rows)
+        values = self._values(0)
+        slower = {**values, "program 0": 4 * values["program 0"]}
+        shape = _Shape(rows, exported, max(4, round(0.2 * exported)), cache=cache, region=region)
+        return [*found, *((replace(shape, folding=folding), slower) for folding in ("full", "both"))]
+
+    def _first_cache(self) -> int:
+        """What it takes beyond what leaves it meanwhile, bytes; a large one where nothing fills it."""
+        unit, fill = int(self._base["program_unit"]), self._early.get(FILL)
+        if fill is None or fill.latencies_us is None or not (filled := filled_at(fill.latencies_us)):
+            return max(32 * MIB, unit)
+        share = 1 - float(fill.latencies_us[:filled].mean() / fill.latencies_us[filled:].mean())
+        return max(unit, int(filled * fill.load.size_bytes * max(share, 0.1)) // PAGE * PAGE)
 
     def _run(self, shape: _Shape, values: Mapping[str, float], readings: Mapping[str, Reading]) -> Any:
         """The readings of a drive of this shape, and the drive behind them; None where there can be none."""
@@ -402,36 +405,42 @@ class WriteSide:
             _early_features(run[0], seen, self._elements), _early_features(self._early, seen, self._elements)
         )
 
-    def _optimise(self, steps: int, *, final: bool = False) -> None:
-        terms = self.shape.terms
-        start = np.array([_coordinate(term, self.values[term.name]) for term in terms])
+    def _optimise(self, shape: _Shape, values: Mapping[str, float], steps: int, *, final: bool = False) -> None:
+        terms = shape.terms
+        start = np.array([_coordinate(term, values[term.name]) for term in terms])
         at, self.squares, self.covariance = least_squares.minimise(
-            lambda each: self._residuals(self.shape, each), start, terms, steps, final=final
+            lambda each: self._residuals(shape, each), start, terms, steps, final=final
         )
-        self.values = {**self.values, **{term.name: term.value(each) for term, each in zip(terms, at, strict=True)}}
+        self.shape = shape
+        self.values = {**values, **{term.name: term.value(each) for term, each in zip(terms, at, strict=True)}}
 
-    def _fit_early(self) -> None:
-        best: tuple[float, _Shape, dict[str, float]] | None = None
-        for shape, values in self._shapes():
-            self.shape, self.values = shape, values
-            self._optimise(3)
+    def _settle(self, starts: Sequence[tuple[_Shape, dict[str, float]]]) -> None:
+        """The best of some structures, first the cache of each, then the times: its size changes how they fit."""
+        found = []
+        for shape, values in starts:
+            shape, interval = self._with_cache(shape, values, FILL)
+            self._optimise(shape, values, 3)
+            if interval is not None:
+                # The size again, with these times.
+                self.shape, interval = self._with_cache(self.shape, self.values, FILL)
             worth = self.squares + (_WORTH if shape.region else 0.0)
-            if best is None or worth < best[0]:
-                best = (worth, self.shape, self.values)
-        assert best is not None
-        _, self.shape, self.values = best
+            found.append((worth, self.shape, self.values, interval or self.cache_interval))
+        _, self.shape, self.values, self.cache_interval = min(found, key=lambda each: each[0])
 
-    def _fit_cache(self, name: str) -> None:
-        """The size whose filling is as far as it was measured."""
-        readings = self._early if name == FILL else self._steady
-        reading = readings.get(name)
-        if reading is None or reading.latencies_us is None or not (wanted := filled_at(reading.latencies_us)):
-            return
+    def _with_cache(
+        self, shape: _Shape, values: Mapping[str, float], name: str
+    ) -> tuple[_Shape, tuple[int, int] | None]:
+        """With the cache whose filling is as far as that of the load `name`, and bounds of its size."""
+        reading = (self._early if name == FILL else self._steady).get(name)
+        if not shape.cache or reading is None or reading.latencies_us is None:
+            return shape, None
+        if not (wanted := filled_at(reading.latencies_us)):
+            return shape, None
         loads = self._early if name == FILL else {**self._early, **self._steady}
         unit = int(self._base["program_unit"])
 
         def reached(size: int) -> float:
-            run = self._run(replace(self.shape, cache=size), self.values, loads)
+            run = self._run(replace(shape, cache=size), values, loads)
             series = run[0][name].latencies_us if run else None
             return (filled_at(series) or math.inf) if series is not None else math.inf
 
@@ -442,8 +451,8 @@ class WriteSide:
                 break
             low, high = (middle, high) if reached(middle) < wanted else (low, middle)
         margin = reading.load.size_bytes + int(0.015 * high)
-        self.cache_interval = (max(unit, low - margin), high + margin)
-        self.shape = replace(self.shape, cache=_roundest(*self.cache_interval))
+        interval = (max(unit, low - margin), high + margin)
+        return replace(shape, cache=_roundest(*interval)), interval
 
     def _fit_collection(self) -> None:
         """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
@@ -486,6 +495,9 @@ class WriteSide:
         if not is_told:
             steps = sorted({max(1, round(shape.spare * share)) for share in (0.1, 0.03)} | {1}, reverse=True)
             found += [replace(shape, spare=shape.spare + sign * step) for step in steps for sign in (1, -1)]
+            if shape.region:
+                several = (shape.rows // _BITS * _BITS + rest for rest in range(_BITS))
+                found += [replace(shape, rows=rows, exported=self._exported(rows)) for rows in several]
         return [each for each in found if each.background >= 0 and each.spare >= 4]
 
     def _fit_reads_beside(self) -> None:
@@ -503,23 +515,29 @@ class WriteSide:
             target.set_timing(rules)
             return _difference(_mixed_features({each.load.name: each for each in target.run(loads)}), wanted)
 
-        best: tuple[float, Options] = (math.inf, {})
-        for priority, suspensions in ((False, 0), (True, 0), *((True, count) for count in (1, 2, 3, 5, 8))):
-            rules: Options = {"read_priority": priority}
-            terms = [_SUSPEND] if suspensions else []
+        def loss(rules: Options) -> float:
+            difference, errors = compared(rules)
+            return float(np.minimum((difference / errors) ** 2, 50).sum())
 
-            def of(at: np.ndarray, rules: Options = rules, suspensions: int = suspensions) -> Options:
-                more = {"program_suspensions": suspensions, "suspend_us": math.exp(at[0])} if suspensions else {}
-                return {**rules, **more}
+        def suspended(count: int) -> tuple[float, Options]:
+            """With the time of a suspension that fits best: by a grid, because the loss is not smooth."""
+            found: dict[float, float] = {}
+            step = _SUSPENSION_US[1] / _SUSPENSION_US[0]
+            tried = list(_SUSPENSION_US)
+            while step > 1.03:
+                for time_us in tried:
+                    if time_us not in found:
+                        rules = {"read_priority": True, "program_suspensions": count, "suspend_us": time_us}
+                        found[time_us] = loss(rules)
+                best = min(found, key=found.__getitem__)
+                step = math.sqrt(step)
+                tried = [best * step, best / step]
+            return found[best] + 3, {"read_priority": True, "program_suspensions": count, "suspend_us": best}
 
-            def residuals(at: np.ndarray, of: Callable[[np.ndarray], Options] = of) -> tuple[np.ndarray, np.ndarray]:
-                return compared(of(at))
-
-            start = np.array([term.centre for term in terms])
-            at, squares, _ = least_squares.minimise(residuals, start, terms, 3 if terms else 0)
-            squares += 3 * bool(terms)
-            if squares < best[0]:
-                best = (squares, of(at))
+        simple = [{"read_priority": False}, {"read_priority": True}]
+        alternatives = [*((loss(rules), rules) for rules in simple), *(suspended(count) for count in (1, 2, 3, 5, 8))]
+        self.tried = [(round(x), y) for x, y in alternatives]
+        best = min(alternatives, key=lambda each: each[0])
         self.reading_rules = best[1]
 
     # Results
@@ -529,7 +547,7 @@ class WriteSide:
 
 
 _WORTH = 6.0
-_SUSPEND = Term("suspend_us", "us", math.log(30), 0.8)
+_SUSPENSION_US = (6.0, 12.0, 24.0, 48.0, 96.0)
 
 
 def _coordinate(term: Term, value: float) -> float:
