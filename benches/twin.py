@@ -47,7 +47,7 @@ def structure_errors(truth: Mapping[str, Any], fit: Fit, writes: bool) -> list[s
     """The parts of the structure that are wrong."""
 
     def off(name: str, tolerance: float, unit: int) -> bool:
-        true, seen = int(truth.get(name, 0)), int(fit.options.get(name, 0) or 0)  # type: ignore[call-overload]
+        true, seen = (effective(options, name) for options in (truth, fit.options))
         return (true == 0) != (seen == 0) or bool(abs(true - seen) > max(unit, tolerance * true))
 
     wrong = [name for name in ("elements", "program_unit", "flash_page") if truth[name] != fit.options.get(name)]
@@ -56,6 +56,19 @@ def structure_errors(truth: Mapping[str, Any], fit: Fit, writes: bool) -> list[s
     wrong += ["write_cache"] if off("write_cache", CACHE_TOLERANCE, truth["program_unit"]) else []
     wrong += ["slc_region"] if off("slc_region", REGION_TOLERANCE, truth["program_unit"] * truth["elements"]) else []
     return wrong
+
+
+def effective(options: Mapping[str, Any], name: str) -> int:
+    """Bytes; of an SLC region those of its whole superblocks, of which the drive has no part."""
+    value = int(options.get(name, 0) or 0)
+    if name != "slc_region" or not value:
+        return value
+    unit, rows = (
+        options["program_unit"],
+        options["pages_per_block"] * options["planes"] * 4096 // options["program_unit"],
+    )
+    superblock = max(1, rows // options["bits_per_cell"]) * unit * options["elements"]
+    return int(value // superblock * superblock)
 
 
 def covered(truth: Mapping[str, Any], parameter: Parameter) -> bool | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ioassay._core import CoreError
 from ioassay.errors import InputError, UsageError
-from ioassay.packs.ssd.twin import least_squares, reads, simulated
+from ioassay.packs.ssd.twin import least_squares, reads, simulated, writes
 from ioassay.packs.ssd.twin.least_squares import Term
 from ioassay.packs.ssd.twin.loads import Fit, Identified, Load, Parameter, Reading, Residual, by_name
 
@@ -29,11 +29,6 @@ NOISE = 0.02
 """Relative standard error of a statistic that has none."""
 FLOOR = 0.004
 """Least relative error of a statistic: of the simulation's own seed."""
-Z_90 = 1.645
-_WIDENED = 1.5
-"""Of the curvature's intervals: on hidden drives, they cover too little by themselves."""
-_TOLD = 0.35
-"""Relative half-width of an interval up to which a parameter counts as identified."""
 _STATISTICS = ("mean_us", "p50_us", "p99_us")
 _WORTH = 6.0
 """Of squares, that an alternative with one more parameter has to save."""
@@ -96,7 +91,12 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
         raise InputError("no read of the drive can be used; expected closed loops of reads that the host did not limit")
     found = _ReadSide(of_reads, laid_out=laid_out, deadline=deadline)
     options = {**_WRITES, **found.options(capacity_bytes or 1 << 30)}
-    return Fit(options, tuple(found.parameters()), tuple(found.residuals()), found.misfit())
+    parameters, residuals = found.parameters(), found.residuals()
+    if found.is_told and capacity_bytes and not found.misfit() and writes.is_told_by(usable):
+        side = writes.WriteSide(usable, options, capacity_bytes, max(deadline - time.process_time(), seconds / 3))
+        options = side.options()
+        parameters, residuals = parameters + side.parameters(), residuals + side.residuals()
+    return Fit(options, tuple(parameters), tuple(residuals), found.misfit())
 
 
 # What is fitted
@@ -192,7 +192,7 @@ class _ReadSide:
     def __init__(self, readings: Sequence[Reading], *, laid_out: bool, deadline: float) -> None:
         self._deadline = deadline
         self._readings = by_name(readings)
-        self._is_told = False
+        self.is_told = False
         self._drives: dict[Any, tuple[Any, list[dict[str, np.ndarray]]]] = {}
         self._variation: np.ndarray | None = None
         unit = reads.unit_bytes(self._readings) if laid_out else 0
@@ -205,7 +205,7 @@ class _ReadSide:
         self._points = [_Point(each) for each in self._fitted(fitted, bool(elements))]
         self._held_out = [_Point(each) for each in held if len(readings) >= _FEW]
         if unit and elements:
-            self._is_told = True
+            self.is_told = True
             page, _ = reads.flash_page_bytes(self._readings, unit)
             by_unit = reads.has_page_types(self._readings) and reads.types_by_unit(self._readings)
             types = self._types(unit if by_unit else page or PAGE, unit, elements)
@@ -310,7 +310,7 @@ class _ReadSide:
     def _alternatives(self, state: _State) -> _State:
         """Flash channels and a limit of commands by what limits large and small reads; then a time of small reads."""
         elements = state.structure.elements
-        counts = [each for each in _CHANNELS if each < elements and (elements % each == 0 or not self._is_told)]
+        counts = [each for each in _CHANNELS if each < elements and (elements % each == 0 or not self.is_told)]
         most = self._bandwidth()
         rate = math.log(max(1e6 * p.reading.load.depth / math.exp(p.statistics["mean_us"]) for p in self._points))
         state = self._optimise(state, 3)
@@ -463,7 +463,7 @@ class _ReadSide:
         return found
 
     def parameters(self) -> list[Parameter]:
-        structure, told = self.state.structure, self._is_told
+        structure, told = self.state.structure, self.is_told
         pairs = tuple(name for name in self._readings if name.startswith("pair-"))
         layout = (
             ""
@@ -499,7 +499,7 @@ class _ReadSide:
         near = sorted(
             each for each, squares in self.of_channels.items() if squares < min(self.of_channels.values()) + 6
         )
-        told = len(near) == 1 and self._is_told
+        told = len(near) == 1 and self.is_told
         return Parameter(
             "flash_channels",
             best,
@@ -516,16 +516,13 @@ class _ReadSide:
         found = []
         structure, state = self.state.structure, self.state
         assert state.covariance is not None
-        scale = Z_90 * _WIDENED * max(1.0, self._scatter())
-        half = np.sqrt(np.diag(state.covariance)) * scale
+        scatter = self._scatter()
+        errors = np.sqrt(np.diag(state.covariance))
         for place, term in enumerate(structure.terms):
-            middle = state.coordinates[place]
-            # No wider than what is assumed of drives in any case.
-            width = min(half[place], Z_90 * term.spread)
-            value, low, high = (term.value(each) for each in (middle, middle - width, middle + width))
+            value, low, high = least_squares.interval(term, state.coordinates[place], errors[place], scatter)
             near = [each.values[term.name] for each in self._near() if term.name in each.values]
             low, high = min(low, *near, low), max(high, *near, high)
-            told = (high - low) / 2 < (_TOLD * value if not term.is_linear else 1.0)
+            told = least_squares.is_told(term, value, low, high)
             name = term.name
             if name.startswith("read "):
                 name = (
@@ -545,14 +542,14 @@ class _ReadSide:
                     needs="" if told else _NEEDS.get(term.name, ""),
                 )
             )
-        found.append(self._combination(scale))
+        found.append(self._combination(scatter))
         return found
 
     def _near(self) -> list[_State]:
         """Alternatives that fit nearly as well."""
         return [each for each in self._refined if each.squares < self.state.squares + 2 * _WORTH]
 
-    def _combination(self, scale: float) -> Parameter:
+    def _combination(self, scatter: float) -> Parameter:
         """A 4 KiB read as a whole: what its parts add up to is told better than they are."""
         structure, state = self.state.structure, self.state
         assert state.covariance is not None
@@ -569,11 +566,11 @@ class _ReadSide:
         slope = np.array(
             [(whole(state.coordinates + step) - middle) / 0.01 for step in np.eye(len(structure.terms)) * 0.01]
         )
-        half = scale * math.sqrt(float(slope @ state.covariance @ slope))
+        error = math.sqrt(float(slope @ state.covariance @ slope)) / middle
+        whole_read = Term("4 KiB read", "us", math.log(middle), 1.0)
+        _, low, high = least_squares.interval(whole_read, math.log(middle), error, scatter)
         ties = ("command_read_us", "read_us", "flash_channel_mb_s", "link_mb_s")
-        return Parameter(
-            "4 KiB read", middle, "us", "combination", middle - half, middle + half, ties, ("read-4KiB-depth-1",)
-        )
+        return Parameter("4 KiB read", middle, "us", "combination", low, high, ties, ("read-4KiB-depth-1",))
 
     def _scatter(self) -> float:
         """Root mean square of the scaled residuals, without the worst twentieth."""
@@ -586,7 +583,7 @@ class _ReadSide:
 
     def misfit(self) -> str:
         """Why the drive is of another kind; '' where the residuals are those of noise."""
-        if self._is_complete and not self._is_told:
+        if self._is_complete and not self.is_told:
             return (
                 "pairs of addresses give no program unit and no count of elements: which addresses share an element "
                 "follows a rule that the model lacks"

@@ -23,6 +23,26 @@ class Term:
         return max(float(coordinate), 0.0) if self.is_linear else math.exp(coordinate)
 
 
+Z_90 = 1.645
+_WIDENED = 1.5
+"""Of the curvature's intervals: on hidden drives, they cover too little by themselves."""
+_TOLD = 0.35
+"""Relative half-width of an interval up to which a parameter counts as identified."""
+
+
+def interval(term: Term, middle: float, error: float, scatter: float = 1.0) -> tuple[float, float, float]:
+    """Value and bounds of a 90 % interval: no wider than what is assumed of drives in any case.
+
+    `error` is that of the coordinate by the curvature, `scatter` the root mean square of the scaled residuals.
+    """
+    width = min(Z_90 * _WIDENED * max(1.0, scatter) * error, Z_90 * term.spread)
+    return term.value(middle), term.value(middle - width), term.value(middle + width)
+
+
+def is_told(term: Term, value: float, low: float, high: float) -> bool:
+    return (high - low) / 2 < (1.0 if term.is_linear else _TOLD * value)
+
+
 Residuals = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray] | None]
 """Coordinates of the terms -> log of model over measurement and its standard errors, shapes (statistics,); None where
 nothing can have these coordinates."""

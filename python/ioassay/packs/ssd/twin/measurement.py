@@ -75,13 +75,13 @@ _RW = {
     ("write", "sequential"): "write",
     ("mixed", "random"): "randrw",
     ("mixed", "sequential"): "rw",
-    ("flush", "random"): "randwrite",
-    ("flush", "sequential"): "write",
+    ("durable", "random"): "randwrite",
+    ("durable", "sequential"): "write",
 }
-_LOADS = {rw: key for key, rw in _RW.items() if key[0] != "flush"} | {"readwrite": ("mixed", "sequential")}
+_LOADS = {rw: key for key, rw in _RW.items() if key[0] != "durable"} | {"readwrite": ("mixed", "sequential")}
 _KNOWN = {
     *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "runtime", "size", "offset", "io_size", "norandommap"),
-    *("blockalign", "rwmixread", "random_distribution", "time_based", "ramp_time", "logs", "log_interval", "fdatasync"),
+    *("blockalign", "rwmixread", "random_distribution", "time_based", "ramp_time", "logs", "log_interval", "sync"),
     "end_fsync",
     *("group_reporting", "refill_buffers", "randrepeat", "randseed", "pre_read", "invalidate", "buffered"),
     *("job", "name", "filename", "directory", "description", "thread", "allow_file_create", "startdelay"),
@@ -90,6 +90,7 @@ _KNOWN = {
 _ALIASES = {"readwrite": "rw", "blocksize": "bs", "ba": "blockalign"}
 _KILO_BYTE = re.compile(r"(?i)(?<=\d[kmgtp])b$")
 _QUEUED = {"io_uring", "libaio", "posixaio", "spdk", "spdk_nvme", "spdk_bdev", "nbd"}
+_DURABLE = ("sync", "dsync", "1")
 _POLLING = "spdk"
 """How the engines of fio begin that poll for completions."""
 _SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2"}
@@ -149,8 +150,8 @@ def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
         made["blockalign"] = load.align_bytes
     if load.operation == "mixed":
         made["rwmixread"] = round(load.read_share * 100)
-    if load.operation == "flush":
-        made["fdatasync"] = 1
+    if load.operation == "durable":
+        made["sync"] = "dsync"
     if load.stage == LAYOUT:
         made["end_fsync"] = 1  # what comes next finds an empty write cache
     if load.zipf:
@@ -200,8 +201,8 @@ def load_of(trial: Trial) -> Load | None:
         case = trial.point.get("case")
         named = str(case) if case is not None else f"{trial.study} {plan.describe(trial.point)}"
         operation, pattern = kind
-        if str(given.get("fdatasync", 0)) == "1":
-            operation = "flush"
+        if str(given.get("sync", "none")) in _DURABLE and operation == "write":
+            operation = "durable"
         return Load(
             name=named,
             stage=trial.study,
@@ -305,7 +306,7 @@ def _rate(load: Load, side: str, metrics: Mapping[str, float]) -> float:
     """Requests a second of one direction.
 
     In runs of less than a second by Little's law, depth over mean latency: fio counts whole milliseconds, and the start
-    and the end of the run with them, which made 10,700 of 16,800 in runs of 48 ms. Flushes have no run time.
+    and the end of the run with them, which made 10,700 of 16,800 in runs of 48 ms.
     """
     rate, seconds = metrics.get(f"{side}.iops"), metrics.get(f"{side}.runtime", 0.0)
     if rate is not None and seconds >= _LEAST_RATED_S:
@@ -323,7 +324,7 @@ def _sides(load: Load) -> dict[str, str]:
     """Prefix of a statistic -> the direction of fio's that it is of."""
     if load.operation == "mixed":
         return {"": "read", "write_": "write"}
-    return {"": "sync" if load.operation == "flush" else load.operation}
+    return {"": "write" if load.operation == "durable" else load.operation}
 
 
 def with_ceiling(found: Iterable[Reading]) -> list[Reading]:

@@ -22,7 +22,7 @@ from ioassay._core import CoreError
 from ioassay.errors import UsageError
 from ioassay.packs.ssd.twin import least_squares, reads, simulated
 from ioassay.packs.ssd.twin.least_squares import Term
-from ioassay.packs.ssd.twin.loads import Load, Reading
+from ioassay.packs.ssd.twin.loads import Load, Parameter, Reading, Residual
 
 if TYPE_CHECKING:
     from ioassay.packs.ssd.twin.battery import Known
@@ -78,7 +78,7 @@ def rate_loads(known: Known) -> tuple[Load, ...]:
         load(SLOW, stripe, region, operation="durable", rest_s=1.0, in_order=True),
         *(load(f"write-{size // KIB}KiB", size, MIB // 2 // size, rest_s=0.3) for size in SIZES),
         load("write-64KiB-depth-32", 64 * KIB, 600, depth=32, rest_s=0.3),
-        load("write-4KiB-depth-256", PAGE, 4000, depth=256),
+        load("write-4KiB-depth-256", PAGE, 4000, depth=256, rest_s=0.1),
         load(FILL, 16 * KIB, 4096, depth=8, rest_s=0.3, in_order=True),
     )
 
@@ -90,12 +90,12 @@ def steady_loads(known: Known) -> tuple[Load, ...]:
         size *= 2
 
     def load(name: str, requests: int, **how: Any) -> Load:
-        how = {"operation": "write", "size_bytes": PAGE, "seconds": 4 * known.seconds, **how}
+        how = {"operation": "write", "size_bytes": PAGE, "seconds": 4 * known.seconds, "rest_s": 0.1, **how}
         return Load(name, "steady", requests=requests, **how)
 
     several = {"depth": 32, "size_bytes": size, "seconds": known.budget_s / 5, "in_order": True}
     return (
-        load(OVERWRITE, 3 * known.capacity_bytes // (2 * size), **several),
+        load(OVERWRITE, 2 * known.capacity_bytes // size, **several),
         load("steady-depth-1", 3000),
         load("steady-mixed-8", 6000, depth=8, operation="mixed", read_share=0.5),
         load("steady-mixed-1", 3000, operation="mixed", read_share=0.7),
@@ -312,6 +312,7 @@ class WriteSide:
         self.shape, self.values = self._shapes()[0]
         self.cache_interval: tuple[int, int] | None = None
         self.reading_rules: Options = {}
+        self.of_rules: list[tuple[float, Options]] = []
         self.of_collection: dict[_Shape, float] = {}
         self._settle(self._shapes())
         for _ in range(2 if OVERWRITE in self._steady else 0):
@@ -390,7 +391,7 @@ class WriteSide:
         """The readings of a drive of this shape, and the drive behind them; None where there can be none."""
         try:
             target = simulated.SimulatedTarget(shape.options(self._base, values), seed=3)
-            found = target.run([replace(each.load, requests=each.requests) for each in readings.values()])
+            found = target.run([_again(each) for each in readings.values()])
             return {each.load.name: each for each in found}, target
         except (CoreError, UsageError):
             return None
@@ -434,31 +435,49 @@ class WriteSide:
         reading = (self._early if name == FILL else self._steady).get(name)
         if not shape.cache or reading is None or reading.latencies_us is None:
             return shape, None
-        if not (wanted := filled_at(reading.latencies_us)):
+        measured = reading.latencies_us
+        if not (wanted := filled_at(measured)):
             return shape, None
         loads = self._early if name == FILL else {**self._early, **self._steady}
         unit = int(self._base["program_unit"])
 
-        def reached(size: int) -> float:
+        def series(size: int) -> np.ndarray | None:
             run = self._run(replace(shape, cache=size), values, loads)
-            series = run[0][name].latencies_us if run else None
-            return (filled_at(series) or math.inf) if series is not None else math.inf
+            return run[0][name].latencies_us if run else None
+
+        def reached(size: int) -> float:
+            found = series(size)
+            return (filled_at(found) or math.inf) if found is not None else math.inf
+
+        def unlike(size: int) -> float:
+            """How the course differs, whatever factor all latencies have in common."""
+            found = series(size)
+            if found is None:
+                return math.inf
+            at = np.geomspace(8, min(len(found), len(measured)) - 1, 24).astype(int)
+            return float(np.std(np.log(np.cumsum(found)[at] / np.cumsum(measured)[at])))
 
         low, high = unit, max(2 * unit, wanted * reading.load.size_bytes)
-        while high > low * 1.005 + PAGE:
+        while high > low * 1.02 + PAGE:
             middle = int(math.sqrt(low * high)) // PAGE * PAGE
             if middle in (low, high):
                 break
             low, high = (middle, high) if reached(middle) < wanted else (low, middle)
-        margin = reading.load.size_bytes + int(0.015 * high)
-        interval = (max(unit, low - margin), high + margin)
+        # Erasures meanwhile move the point at which it is full: sizes near it, of few digits, are compared as well.
+        grain = 1 << max(high.bit_length() - 3, 12)
+        near = {
+            high,
+            *(size for size in range(grain, 2 * high, grain) if 0.7 * high < size < 1.4 * high and size >= unit),
+        }
+        best = min(near, key=unlike)
+        margin = reading.load.size_bytes + int(0.015 * best)
+        interval = (max(unit, best - margin), best + margin)
         return replace(shape, cache=_roundest(*interval)), interval
 
     def _fit_collection(self) -> None:
         """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
         wanted = _steady_features(self._steady)
-        names = (OVERWRITE, "steady-depth-1")
-        loads = {**self._early, **{name: self._steady[name] for name in names if name in self._steady}}
+        loads = {**self._early, **self._before_mixed()}
         known: dict[_Shape, float] = {}
 
         def loss(shape: _Shape) -> float:
@@ -493,6 +512,7 @@ class WriteSide:
         found = [replace(shape, background=shape.background + step) for step in (1, -1, 3)]
         found.append(replace(shape, hot_cold=not shape.hot_cold))
         if not is_told:
+            found += [replace(shape, spare=shape.spare + step, background=shape.background - step) for step in (1, -1)]
             steps = sorted({max(1, round(shape.spare * share)) for share in (0.1, 0.03)} | {1}, reverse=True)
             found += [replace(shape, spare=shape.spare + sign * step) for step in steps for sign in (1, -1)]
             if shape.region:
@@ -502,13 +522,14 @@ class WriteSide:
 
     def _fit_reads_beside(self) -> None:
         """Whether reads go before writes, and suspend them."""
-        mixed = {name: each for name, each in self._steady.items() if each.load.operation == "mixed"}
-        before = {name: each for name, each in self._steady.items() if name in (OVERWRITE, "steady-depth-1")}
-        run = self._run(self.shape, self.values, {**self._early, **before})
+        mixed = {
+            name: each for name, each in self._steady.items() if each.load.operation == "mixed" and name not in HELD_OUT
+        }
+        run = self._run(self.shape, self.values, {**self._early, **self._before_mixed()})
         if not mixed or run is None:
             return
         wanted = _mixed_features(mixed)
-        loads = [replace(each.load, requests=each.requests) for each in mixed.values()]
+        loads = [_again(each) for each in mixed.values()]
 
         def compared(rules: Options) -> tuple[np.ndarray, np.ndarray]:
             target = run[1].copy()
@@ -529,10 +550,11 @@ class WriteSide:
                     if time_us not in found:
                         rules = {"read_priority": True, "program_suspensions": count, "suspend_us": time_us}
                         found[time_us] = loss(rules)
-                best = min(found, key=found.__getitem__)
+                least = min(found, key=found.__getitem__)
                 step = math.sqrt(step)
-                tried = [best * step, best / step]
-            return found[best] + 3, {"read_priority": True, "program_suspensions": count, "suspend_us": best}
+                tried = [least * step, least / step]
+            least = min(found, key=found.__getitem__)
+            return found[least] + 3, {"read_priority": True, "program_suspensions": count, "suspend_us": least}
 
         simple = [{"read_priority": False}, {"read_priority": True}]
         alternatives = [*((loss(rules), rules) for rules in simple), *(suspended(count) for count in (1, 2, 3, 5, 8))]
@@ -544,6 +566,125 @@ class WriteSide:
 
     def options(self) -> Options:
         return {**self.shape.options(self._base, self.values), **self.reading_rules}
+
+    def residuals(self) -> list[Residual]:
+        """Of the loads that were fitted, then of those held out."""
+        run = self._run(self.shape, self.values, {**self._early, **self._before_mixed()})
+        if run is None:
+            return []
+        found, target = run
+        target.set_timing(self.reading_rules)
+        rest = [each for name, each in self._steady.items() if name not in found and name != LATE_FILL]
+        found |= {each.load.name: each for each in target.run([_again(each) for each in rest])}
+        return [
+            Residual(measured.load, name, measured.statistics[name], found[load].statistics[name], load not in HELD_OUT)
+            for load, measured in {**self._early, **self._steady}.items()
+            if load in found and load != FILL
+            for name in ("mean_us", "p50_us", "p99_us")
+            if measured.statistics.get(name, 0) > 0
+        ]
+
+    def parameters(self) -> list[Parameter]:
+        return [*self._structure(), *self._times(), *self._rules()]
+
+    def _structure(self) -> list[Parameter]:
+        shape, seen, base = self.shape, self._seen, self._base
+        row_bytes = self._elements * int(base["program_unit"])
+        by_onset = bool(seen.period) and (not shape.region or shape.folding == "idle")
+        low, high = self.cache_interval or (None, None)
+        told = not shape.cache or low is not None
+        full = "writes that come faster than they reach flash: none here filled a cache"
+        found = [
+            Parameter(
+                *("write_cache", shape.cache, "B", "yes" if told else "no", low, high),
+                evidence=(FILL,),
+                needs="" if told else full,
+            ),
+            Parameter(
+                *("superblock", shape.rows * row_bytes, "B", "combination" if seen.rows else "assumed"),
+                options=("blocks", "pages_per_block", "planes"),
+                evidence=(DURABLE,),
+                needs="" if seen.rows else "durable writes until erasures delay them: a longer --budget",
+            ),
+        ]
+        near, share = self._near(), (shape.spare + shape.background) / shape.exported
+        ties = ("reserve", "min_free", "background_free")
+        if not self.of_collection:
+            needs = "random overwrites of the whole range"
+            found.append(Parameter("spare share", share, "", "assumed", options=ties, needs=needs))
+        else:
+            spares = [(each.spare + each.background) / each.exported for each in near]
+            off = (0.5 if by_onset else 1.0) / shape.exported
+            bounds = (min(spares) - off, max(spares) + off)
+            found.append(Parameter("spare share", share, "", "combination", *bounds, ties, (DURABLE, OVERWRITE)))
+            numbers = [each.background for each in near]
+            bounds = (min(numbers), max(numbers))
+            evidence, ties = (OVERWRITE,), ties[1:]
+            name = "background superblocks"
+            found.append(Parameter(name, shape.background, "", "combination", *bounds, ties, evidence))
+            alike = len({each.hot_cold for each in near}) > 1
+            found.append(Parameter("hot_cold", shape.hot_cold, "", "no" if alike else "yes", evidence=evidence))
+        if shape.region:
+            region = shape.region * (shape.rows // _BITS) * row_bytes
+            bounds = (region - row_bytes, region + row_bytes)
+            found.append(Parameter("slc_region", region, "B", "yes", *bounds, evidence=(DURABLE, SLOW)))
+            found.append(Parameter("slc_folding", shape.folding, "", "yes", evidence=(DURABLE, SLOW)))
+        return found
+
+    def _near(self) -> list[_Shape]:
+        """Rules of garbage collection that fit nearly as well."""
+        if not self.of_collection:
+            return [self.shape]
+        least = min(self.of_collection.values())
+        return [each for each, loss in self.of_collection.items() if loss < least + 2 * _WORTH]
+
+    def _times(self) -> list[Parameter]:
+        assert self.covariance is not None
+        found = []
+        for place, term in enumerate(self.shape.terms):
+            value, low, high = least_squares.interval(
+                term, _coordinate(term, self.values[term.name]), math.sqrt(self.covariance[place, place])
+            )
+            name = term.name
+            if name.startswith("program "):
+                name = "program_us" if self.shape.types == 1 else f"page_type_program_us {name[8:]}"
+            told = least_squares.is_told(term, value, low, high) and (term is not _ERASE or bool(self._seen.rows))
+            needs = "" if told else "more writes, with less noise"
+            found.append(Parameter(name, value, term.unit, "yes" if told else "no", low, high, needs=needs))
+        return found
+
+    def _rules(self) -> list[Parameter]:
+        """Of reads beside writes."""
+        if not self.of_rules:
+            return []
+        least, rules = self.of_rules[0]
+        near = [each for loss, each in self.of_rules if loss < 1.3 * least + 2 * _WORTH]
+        found = []
+        for name, value in rules.items():
+            others = [each.get(name, 0) for each in near]
+            is_time = name == "suspend_us"
+            told = all(each == value for each in others)
+            needs = "" if told else "reads beside more writes"
+            low, high = (min(others), max(others)) if is_time else (None, None)
+            found.append(
+                Parameter(name, value, "us" if is_time else "", "yes" if told else "no", low, high, needs=needs)
+            )
+        return found
+
+    def _before_mixed(self) -> dict[str, Reading]:
+        return {name: each for name, each in self._steady.items() if name in (OVERWRITE, "steady-depth-1")}
+
+
+HELD_OUT = frozenset({"steady-mixed-32"})
+
+
+def is_told_by(readings: Sequence[Reading]) -> bool:
+    """Whether they have what the write side needs at least."""
+    return {DURABLE, f"write-{PAGE // KIB}KiB"} <= {each.load.name for each in readings}
+
+
+def _again(reading: Reading) -> Load:
+    return replace(reading.load, requests=reading.requests)
 
 
 _WORTH = 6.0
