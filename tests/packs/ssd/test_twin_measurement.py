@@ -59,7 +59,7 @@ LOADS = (
     Load("fill", "s", "write", 131072, 8, "sequential", requests=512, seconds=30),
     Load("ordered", "s", "write", 4096, requests=50, in_order=True),
     Load("pair", "s", "read", 512, align_bytes=MIB, span_bytes=2 * MIB, seconds=1),
-    Load("flush", "s", "flush", 4096, requests=5),
+    Load("durable", "s", "durable", 4096, requests=5),
 )
 
 
@@ -134,7 +134,7 @@ def small(target: Any, *, writes: bool, budget_s: float) -> list[Reading]:
     slowest = max(first, key=lambda one: one.statistics["mean_us"])
     burst = Load(f"after-{slowest.load.size_bytes}", "writes", "write", 4096, requests=300, in_order=True)
     mixed = Load("mixed", "writes", "mixed", 4096, 4, read_share=0.5, requests=400, rest_s=0.1)
-    return [*first, *target.run([burst, mixed]), *target.run([Load("flush", "writes", "flush", 4096, requests=20)])]
+    return [*first, *target.run([burst, mixed]), *target.run([Load("durable", "writes", "durable", 4096, requests=20)])]
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_drive_is_measured_in_stages_that_follow_from_the_readings(tmp_path: P
         "size-65536",
         f"after-{slowest.load.size_bytes}",
         "mixed",
-        "flush",
+        "durable",
     ]
     assert [study.name for study in twin.records.studies] == ["host", "layout", "sizes", "writes", "writes-2"]
     for one in found.values():
@@ -183,7 +183,7 @@ def test_a_drive_is_measured_in_stages_that_follow_from_the_readings(tmp_path: P
     assert burst.requests == 300 and burst.latencies_us is not None and burst.latencies_us.shape == (300,)
     assert burst.latencies_us.mean() == pytest.approx(burst.statistics["mean_us"], rel=0.01)
     assert mixed.requests == 400 and mixed.load.rest_s == 0.1 and mixed.statistics["write_iops"] > 0
-    assert found["flush"].load.operation == "flush" and found["flush"].requests >= 19
+    assert found["durable"].load.operation == "durable" and found["durable"].requests >= 19
     assert twin.trust is not None and twin.trust.contradicted == 0
 
 

@@ -93,9 +93,12 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
     options = {**_WRITES, **found.options(capacity_bytes or 1 << 30)}
     parameters, residuals = found.parameters(), found.residuals()
     if found.is_told and capacity_bytes and not found.misfit() and writes.is_told_by(usable):
-        side = writes.WriteSide(usable, options, capacity_bytes, max(deadline - time.process_time(), seconds / 3))
-        options = side.options()
-        parameters, residuals = parameters + side.parameters(), residuals + side.residuals()
+        link = next(each for each in parameters if each.name == _LINK.name)
+        left = max(deadline - time.process_time(), seconds / 3)
+        side = writes.WriteSide(usable, options, capacity_bytes, left, least_squares.error_of(link.low, link.high))
+        options, told = side.options(), side.parameters()
+        parameters = [each for each in parameters if each.name not in {one.name for one in told}] + told
+        residuals += side.residuals()
     return Fit(options, tuple(parameters), tuple(residuals), found.misfit())
 
 

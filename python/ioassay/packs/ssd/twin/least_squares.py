@@ -39,6 +39,11 @@ def interval(term: Term, middle: float, error: float, scatter: float = 1.0) -> t
     return term.value(middle), term.value(middle - width), term.value(middle + width)
 
 
+def error_of(low: float | None, high: float | None) -> float:
+    """Of a logarithm, that has this interval."""
+    return math.log(high / low) / 2 / Z_90 if low and high else 1.0
+
+
 def is_told(term: Term, value: float, low: float, high: float) -> bool:
     return (high - low) / 2 < (1.0 if term.is_linear else _TOLD * value)
 

@@ -24,6 +24,7 @@ _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
 _NOISY = 0.02
+_QUEUE_NOISE = 0.05
 _MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
 _PARAMETER = 6.0
@@ -210,14 +211,20 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
         for name, reading in readings.items()
         if name.startswith("size-")
     ]
+    queued = readings.get(SINGLE + QUEUED)
     squares = {}
     for page in range(PAGE, min(unit, _LARGEST_PAGE) + 1, PAGE):
         if unit % page or len(points) < 4:
             continue
         rows = [[1.0, *operations(load, page, unit), load.size_bytes / PAGE] for load, _, _ in points]
-        weights = np.array([1 / (value * noise) for _, value, noise in points])
+        measured = [(value, noise) for _, value, noise in points]
+        if queued is not None:
+            # One element's time for a small read, without the command: what a further flash page takes at least.
+            rows.append([0.0, 0.0, 1.0, queued.load.size_bytes / PAGE])
+            measured.append((_queue_us(queued), _QUEUE_NOISE))
+        weights = np.array([1 / (value * noise) for value, noise in measured])
         table = np.array(rows) * weights[:, None]
-        values = np.array([1 / noise for _, _, noise in points])
+        values = np.array([1 / noise for _, noise in measured])
         alike = table.copy()
         alike[:, 1] += alike[:, 2]
         one = _least_squares(np.delete(alike, 2, axis=1), values)

@@ -195,10 +195,11 @@ class _Shape:
     """Superblocks in SLC mode."""
     folding: str = "idle"
 
-    @property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self, link: Term | None) -> tuple[Term, ...]:
+        """What is fitted, with the link, of which writes may tell more than reads do."""
         times = tuple(_program_term(number) for number in range(self.types))
-        return (_COMMAND, _PER_4K, _ERASE, *times, *((_SLC_PROGRAM,) if self.region else ()))
+        others = (*((_SLC_PROGRAM,) if self.region else ()), *((link,) if link else ()))
+        return (_COMMAND, _PER_4K, _ERASE, *times, *others)
 
     def options(self, base: Mapping[str, Any], values: Mapping[str, float]) -> Options:
         """Of a drive: `min_free` keeps one superblock, because only what is above it shows."""
@@ -209,6 +210,7 @@ class _Shape:
         times = [values[_program_term(number).name] for number in range(self.types)]
         found: Options = {
             **base,
+            **({"link_mb_s": values["link_mb_s"]} if "link_mb_s" in values else {}),
             "planes": 1,
             "pages_per_block": self.rows * unit_pages,
             "blocks": blocks,
@@ -256,54 +258,119 @@ def _share(count: int, of: int) -> float:
 
 Features = dict[str, tuple[float, float]]
 """Value and relative standard error of each."""
-_OWN = 0.004
+
+# Loads that are judged by statistics alone, each with its error; of a series more is looked at.
+_EARLY = {
+    **{f"write-{size // KIB}KiB": {"p50_us": 0.02} for size in SIZES},
+    "write-64KiB-depth-32": {"mean_us": 0.02},
+    "write-4KiB-depth-256": {"mean_us": 0.02},
+}
+_COLLECTING = {"steady-depth-1": {"mean_us": 0.06, "p50_us": 0.06}}
+_MIXED = {
+    f"steady-mixed-{depth}": {"mean_us": 0.04, "p50_us": 0.03, "p99_us": 0.06, "write_mean_us": 0.06}
+    for depth in (1, 8, 64)
+}
+
+
+def _features(readings: Mapping[str, Reading], wanted: Mapping[str, Mapping[str, float]]) -> Features:
+    return {
+        f"{load} {name}": (readings[load].statistics[name], error)
+        for load, statistics in wanted.items()
+        for name, error in statistics.items()
+        if load in readings and name in readings[load].statistics
+    }
 
 
 def _early_features(readings: Mapping[str, Reading], seen: Sweep, elements: int) -> Features:
     """Levels of the first loads; within a series, ratios, which a common error does not touch."""
-    found: Features = {}
-    for name, reading in readings.items():
-        error = math.hypot(reading.noise.get("p50_us", 0.02), _OWN)
-        if name in (DURABLE, SLOW):
-            continue
-        if reading.load.depth == 1:
-            found[name] = (reading.statistics["p50_us"], error)
-        elif name != FILL:
-            found[name] = (reading.statistics["mean_us"], error)
-    if (durable := readings.get(DURABLE)) is not None and durable.latencies_us is not None:
-        series = durable.latencies_us
+    found = _features(readings, _EARLY)
+    series = readings[DURABLE].latencies_us
+    if series is not None:
         rest = series[seen.fast :]
         number = np.arange(len(rest))
         plain = number < (seen.onset or len(rest))
         of_type = number // elements % (seen.rows or len(rest)) % seen.types
         levels = [float(np.median(rest[plain & (of_type == each)])) for each in range(seen.types)]
         found[DURABLE] = (levels[0], 0.02)
-        found |= {f"{DURABLE} type {each}": (levels[each] / levels[0], 0.01) for each in range(1, seen.types)}
+        ratios = {f"type {each}": levels[each] for each in range(1, seen.types)}
         if seen.period:
-            found[f"{DURABLE} delayed"] = (float(np.median(rest[seen.onset :: seen.period])) / levels[0], 0.01)
+            ratios["delayed"] = float(np.median(rest[seen.onset :: seen.period]))
         if seen.fast:
-            found[f"{DURABLE} fast"] = (float(np.median(series[: seen.fast])) / levels[0], 0.01)
+            ratios["fast"] = float(np.median(series[: seen.fast]))
+        found |= {f"{DURABLE} {name}": (value / levels[0], 0.01) for name, value in ratios.items()}
     if (slow := readings.get(SLOW)) is not None and slow.latencies_us is not None:
         mean = float(slow.latencies_us.mean())
         found[SLOW] = (mean, 0.02)
         parts = np.array_split(slow.latencies_us, 3)
         found |= {f"{SLOW} part {place}": (float(part.mean()) / mean, 0.08) for place, part in enumerate(parts)}
+    if (fill := readings.get(FILL)) is not None and fill.latencies_us is not None:
+        found[FILL] = (float(np.median(fill.latencies_us[8:40])), 0.02)
     return found
+
+
+def _collecting_features(readings: Mapping[str, Reading]) -> Features:
+    """Of the overwrite: levels over its course, and of its second half the quantiles."""
+    found = _features(readings, _COLLECTING)
+    latencies = readings[OVERWRITE].latencies_us
+    if latencies is None:
+        return found | _features(readings, {OVERWRITE: {"mean_us": 0.02, "p50_us": 0.06, "p99_us": 0.06}})
+    parts = np.array_split(latencies, 12)
+    found |= {f"part {number}": (float(part.mean()), 0.05) for number, part in enumerate(parts)}
+    late = latencies[len(latencies) // 2 :]
+    found |= {f"late {share}": (float(np.quantile(late, share)), 0.06) for share in (0.5, 0.9, 0.99)}
+    return found | {"late": (float(late.mean()), 0.02)}
+
+
+def _difference(modelled: Features, measured: Features) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the ratio of those that both have, and standard errors."""
+    names = [name for name in measured if name in modelled]
+    both = np.array([(modelled[name][0], *measured[name]) for name in names]).reshape(-1, 3)
+    return np.log(np.maximum(both[:, 0], 1e-9) / np.maximum(both[:, 1], 1e-9)), both[:, 2]
+
+
+def _loss(modelled: Features, measured: Features) -> float:
+    difference, errors = _difference(modelled, measured)
+    return float(np.minimum((difference / errors) ** 2, _MOST_LOSS).sum())
+
+
+def filled_at(latencies: np.ndarray) -> int:
+    """The request from which on a write cache is full, or 0."""
+    if len(latencies) < 128:
+        return 0
+    quiet, last = float(np.median(latencies[:32])), float(latencies[-len(latencies) // 4 :].mean())
+    running = np.convolve(latencies, np.ones(8) / 8, mode="valid") > quiet * min(2.0, math.sqrt(last / quiet))
+    return int(np.argmax(running)) if last > 1.3 * quiet and running.any() else 0
+
+
+def _roundest(low: int, high: int) -> int:
+    """The multiple of the greatest power of two between them."""
+    grain = 1 << high.bit_length()
+    while -(-low // grain) * grain > high:
+        grain //= 2
+    return -(-low // grain) * grain
 
 
 # Search
 
 
 class WriteSide:
-    """`base` has the options of the read side. `seconds` bound the search for rules of garbage collection."""
+    """`base` has the options of the read side, and the relative error of the link. `seconds` bound the search for rules
+    of garbage collection."""
 
     def __init__(
-        self, readings: Sequence[Reading], base: Mapping[str, Any], capacity_bytes: int, seconds: float
+        self,
+        readings: Sequence[Reading],
+        base: Mapping[str, Any],
+        capacity_bytes: int,
+        seconds: float,
+        link_error: float = 0.05,
     ) -> None:
         self._base = {"copy_back": False, "endurance": 0, **base}
         self._capacity = capacity_bytes
         self._deadline = time.process_time() + seconds
         self._elements = int(base["elements"])
+        link = float(base.get("link_mb_s") or 0)
+        self._link = Term("link_mb_s", "MB/s", math.log(link), link_error) if link else None
         self._early = {each.load.name: each for each in readings if each.load.stage in ("durable", "rates")}
         self._steady = {each.load.name: each for each in readings if each.load.stage == "steady"}
         into_flash, taken = (self._early[name].statistics["p50_us"] for name in (DURABLE, f"write-{PAGE // KIB}KiB"))
@@ -345,6 +412,8 @@ class WriteSide:
         taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0 + link
         levels = [max(level - taken - channel, 10.0) for level in self._seen.levels]
         found = {_COMMAND.name: max(taken - link, 0.3), _PER_4K.name: 0.0, _ERASE.name: 3500.0}
+        if self._link is not None:
+            found[self._link.name] = math.exp(self._link.centre)
         found |= {_program_term(number).name: level for number, level in enumerate(levels)}
         if self._seen.period:
             found[_ERASE.name] = max(self._seen.stall_us - (0 if background else self._seen.levels[0]), 300.0)
@@ -397,7 +466,7 @@ class WriteSide:
             return None
 
     def _residuals(self, shape: _Shape, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        values = {term.name: term.value(each) for term, each in zip(shape.terms, at, strict=True)}
+        values = {term.name: term.value(each) for term, each in zip(shape.terms(self._link), at, strict=True)}
         run = self._run(shape, values, self._early)
         if run is None:
             return None
@@ -407,7 +476,7 @@ class WriteSide:
         )
 
     def _optimise(self, shape: _Shape, values: Mapping[str, float], steps: int, *, final: bool = False) -> None:
-        terms = shape.terms
+        terms = shape.terms(self._link)
         start = np.array([_coordinate(term, values[term.name]) for term in terms])
         at, self.squares, self.covariance = least_squares.minimise(
             lambda each: self._residuals(shape, each), start, terms, steps, final=final
@@ -476,7 +545,7 @@ class WriteSide:
 
     def _fit_collection(self) -> None:
         """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
-        wanted = _steady_features(self._steady)
+        wanted = _collecting_features(self._steady)
         loads = {**self._early, **self._before_mixed()}
         known: dict[_Shape, float] = {}
 
@@ -485,8 +554,7 @@ class WriteSide:
                 run = self._run(shape, self.values, loads)
                 known[shape] = math.inf
                 if run is not None:
-                    difference, errors = _difference(_steady_features(run[0]), wanted)
-                    known[shape] = float(np.minimum((difference / errors) ** 2, 50).sum())
+                    known[shape] = _loss(_collecting_features(run[0]), wanted)
             return known[shape]
 
         is_told = bool(self._seen.period) and (not self.shape.region or self.shape.folding == "idle")
@@ -521,46 +589,34 @@ class WriteSide:
         return [each for each in found if each.background >= 0 and each.spare >= 4]
 
     def _fit_reads_beside(self) -> None:
-        """Whether reads go before writes, and suspend them."""
-        mixed = {
-            name: each for name, each in self._steady.items() if each.load.operation == "mixed" and name not in HELD_OUT
-        }
+        """Whether reads go before writes, and suspend them, and how long that takes."""
+        wanted = _features(self._steady, _MIXED)
         run = self._run(self.shape, self.values, {**self._early, **self._before_mixed()})
-        if not mixed or run is None:
+        if not wanted or run is None:
             return
-        wanted = _mixed_features(mixed)
-        loads = [_again(each) for each in mixed.values()]
-
-        def compared(rules: Options) -> tuple[np.ndarray, np.ndarray]:
-            target = run[1].copy()
-            target.set_timing(rules)
-            return _difference(_mixed_features({each.load.name: each for each in target.run(loads)}), wanted)
+        loads = [_again(each) for name, each in self._steady.items() if name in _MIXED]
 
         def loss(rules: Options) -> float:
-            difference, errors = compared(rules)
-            return float(np.minimum((difference / errors) ** 2, 50).sum())
+            target = run[1].copy()
+            target.set_timing(rules)
+            return _loss(_features({each.load.name: each for each in target.run(loads)}, _MIXED), wanted)
 
         def suspended(count: int) -> tuple[float, Options]:
-            """With the time of a suspension that fits best: by a grid, because the loss is not smooth."""
+            """By a grid that gets finer, because the loss is not smooth."""
             found: dict[float, float] = {}
-            step = _SUSPENSION_US[1] / _SUSPENSION_US[0]
-            tried = list(_SUSPENSION_US)
-            while step > 1.03:
-                for time_us in tried:
-                    if time_us not in found:
-                        rules = {"read_priority": True, "program_suspensions": count, "suspend_us": time_us}
-                        found[time_us] = loss(rules)
-                least = min(found, key=found.__getitem__)
+            tried, step = list(_SUSPENSION_US), _SUSPENSION_US[1] / _SUSPENSION_US[0]
+            while step > _FINEST_STEP:
+                for time_us in set(tried) - found.keys():
+                    found[time_us] = loss({**_suspending(count), "suspend_us": time_us})
                 step = math.sqrt(step)
-                tried = [least * step, least / step]
+                tried = [min(found, key=found.__getitem__) * factor for factor in (step, 1 / step)]
             least = min(found, key=found.__getitem__)
-            return found[least] + 3, {"read_priority": True, "program_suspensions": count, "suspend_us": least}
+            return found[least] + 3, {**_suspending(count), "suspend_us": least}
 
-        simple = [{"read_priority": False}, {"read_priority": True}]
-        alternatives = [*((loss(rules), rules) for rules in simple), *(suspended(count) for count in (1, 2, 3, 5, 8))]
-        self.tried = [(round(x), y) for x, y in alternatives]
-        best = min(alternatives, key=lambda each: each[0])
-        self.reading_rules = best[1]
+        simple: list[Options] = [{"read_priority": False}, {"read_priority": True}]
+        found = [*((loss(rules), rules) for rules in simple), *(suspended(count) for count in (1, 2, 3, 5, 8))]
+        self.of_rules = sorted(found, key=lambda each: each[0])
+        self.reading_rules = self.of_rules[0][1]
 
     # Results
 
@@ -608,7 +664,7 @@ class WriteSide:
             ),
         ]
         near, share = self._near(), (shape.spare + shape.background) / shape.exported
-        ties = ("reserve", "min_free", "background_free")
+        ties: tuple[str, ...] = ("reserve", "min_free", "background_free")
         if not self.of_collection:
             needs = "random overwrites of the whole range"
             found.append(Parameter("spare share", share, "", "assumed", options=ties, needs=needs))
@@ -641,7 +697,7 @@ class WriteSide:
     def _times(self) -> list[Parameter]:
         assert self.covariance is not None
         found = []
-        for place, term in enumerate(self.shape.terms):
+        for place, term in enumerate(self.shape.terms(self._link)):
             value, low, high = least_squares.interval(
                 term, _coordinate(term, self.values[term.name]), math.sqrt(self.covariance[place, place])
             )
@@ -688,63 +744,16 @@ def _again(reading: Reading) -> Load:
 
 
 _WORTH = 6.0
+"""Of squares, that an SLC region has to save, and within twice of which alternatives are about as good."""
+_MOST_LOSS = 50.0
+"""Of one statistic: chance in the order of stalls can make it large."""
 _SUSPENSION_US = (6.0, 12.0, 24.0, 48.0, 96.0)
+_FINEST_STEP = 1.06
+
+
+def _suspending(count: int) -> Options:
+    return {"read_priority": True, "program_suspensions": count}
 
 
 def _coordinate(term: Term, value: float) -> float:
     return value if term.is_linear else math.log(max(value, 1e-6))
-
-
-def _difference(modelled: Features, measured: Features) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithms of the ratio of those that both have, and standard errors."""
-    names = [name for name in measured if name in modelled]
-    rows = [
-        (math.log(max(modelled[name][0], 1e-9) / max(measured[name][0], 1e-9)), measured[name][1]) for name in names
-    ]
-    table = np.array(rows).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
-
-
-def filled_at(latencies: np.ndarray) -> int:
-    """The request from which on a write cache is full, or 0."""
-    if len(latencies) < 128:
-        return 0
-    quiet, last = float(np.median(latencies[:32])), float(latencies[-len(latencies) // 4 :].mean())
-    if last < 1.3 * quiet:
-        return 0
-    limit = quiet * min(2.0, math.sqrt(last / quiet))
-    running = np.convolve(latencies, np.ones(8) / 8, mode="valid")
-    return int(np.argmax(running > limit)) if (running > limit).any() else 0
-
-
-def _roundest(low: int, high: int) -> int:
-    """The multiple of the greatest power of two between them."""
-    grain = 1 << high.bit_length()
-    while -(-low // grain) * grain > high:
-        grain //= 2
-    return -(-low // grain) * grain
-
-
-def _steady_features(readings: Mapping[str, Reading]) -> Features:
-    found: Features = {}
-    for name, reading in readings.items():
-        if name == OVERWRITE and reading.latencies_us is not None:
-            latencies = reading.latencies_us
-            parts = np.array_split(latencies, 12)
-            found |= {f"{name} part {number}": (float(part.mean()), 0.05) for number, part in enumerate(parts)}
-            late = latencies[len(latencies) // 2 :]
-            found |= {f"{name} late {share}": (float(np.quantile(late, share)), 0.06) for share in (0.5, 0.9, 0.99)}
-            found[f"{name} late"] = (float(late.mean()), 0.02)
-        elif name == "steady-depth-1":
-            found |= {f"{name} {each}": (reading.statistics[each], 0.06) for each in ("mean_us", "p50_us")}
-    return found
-
-
-def _mixed_features(readings: Mapping[str, Reading]) -> Features:
-    errors = {"mean_us": 0.04, "p50_us": 0.03, "p99_us": 0.06, "write_mean_us": 0.06}
-    return {
-        f"{name} {each}": (reading.statistics[each], error)
-        for name, reading in readings.items()
-        for each, error in errors.items()
-        if each in reading.statistics
-    }
