@@ -93,11 +93,17 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
     options = {**_WRITES, **found.options(capacity_bytes or 1 << 30)}
     parameters, residuals = found.parameters(), found.residuals()
     if found.is_told and capacity_bytes and not found.misfit() and writes.is_told_by(usable):
-        link = next(each for each in parameters if each.name == _LINK.name)
+        limits = [
+            replace(term, centre=math.log(each.value), spread=least_squares.error_of(each.low, each.high))
+            for term in (_LINK, _RATE)
+            for each in parameters
+            if each.name == term.name and isinstance(each.value, float) and (term is _LINK or each.identified == "yes")
+        ]
         left = max(deadline - time.process_time(), seconds / 3)
-        side = writes.WriteSide(usable, options, capacity_bytes, left, least_squares.error_of(link.low, link.high))
+        side = writes.WriteSide(usable, options, capacity_bytes, left, limits)
         options, told = side.options(), side.parameters()
-        parameters = [each for each in parameters if each.name not in {one.name for one in told}] + told
+        again = {each.name for each in told} | {_RATE.name}
+        parameters = [each for each in parameters if each.name not in again] + told
         residuals += side.residuals()
     return Fit(options, tuple(parameters), tuple(residuals), found.misfit())
 

@@ -77,6 +77,7 @@ def rate_loads(known: Known) -> tuple[Load, ...]:
     return (
         load(SLOW, stripe, region, operation="durable", rest_s=1.0, in_order=True),
         *(load(f"write-{size // KIB}KiB", size, MIB // 2 // size, rest_s=0.3) for size in SIZES),
+        load("write-4KiB-depth-16", PAGE, 120, depth=16, rest_s=0.3),
         load("write-64KiB-depth-32", 64 * KIB, 600, depth=32, rest_s=0.3),
         load("write-4KiB-depth-256", PAGE, 4000, depth=256, rest_s=0.1),
         load(FILL, 16 * KIB, 4096, depth=8, rest_s=0.3, in_order=True),
@@ -194,12 +195,13 @@ class _Shape:
     region: int = 0
     """Superblocks in SLC mode."""
     folding: str = "idle"
+    has_rate: bool = False
 
-    def terms(self, link: Term | None) -> tuple[Term, ...]:
-        """What is fitted, with the link, of which writes may tell more than reads do."""
+    def terms(self, limits: Mapping[str, Term]) -> tuple[Term, ...]:
         times = tuple(_program_term(number) for number in range(self.types))
-        others = (*((_SLC_PROGRAM,) if self.region else ()), *((link,) if link else ()))
-        return (_COMMAND, _PER_4K, _ERASE, *times, *others)
+        found = (_COMMAND, _PER_4K, _ERASE, *times, *((_SLC_PROGRAM,) if self.region else ()))
+        link = (limits["link_mb_s"],) if "link_mb_s" in limits else ()
+        return (*found, *link, *((limits.get(_RATE.name, _RATE),) if self.has_rate else ()))
 
     def options(self, base: Mapping[str, Any], values: Mapping[str, float]) -> Options:
         """Of a drive: `min_free` keeps one superblock, because only what is above it shows."""
@@ -211,6 +213,7 @@ class _Shape:
         found: Options = {
             **base,
             **({"link_mb_s": values["link_mb_s"]} if "link_mb_s" in values else {}),
+            _RATE.name: values[_RATE.name] if self.has_rate else 0.0,
             "planes": 1,
             "pages_per_block": self.rows * unit_pages,
             "blocks": blocks,
@@ -242,6 +245,7 @@ class _Shape:
 _COMMAND = Term("command_write_us", "us", math.log(6), 1.2)
 _PER_4K = Term("command_write_us_per_4k", "us/4KiB", 0.0, 1.5, is_linear=True)
 _ERASE = Term("erase_us", "us", math.log(3500), 0.7)
+_RATE = Term("command_rate", "commands/s", math.log(4e5), 1.0)
 _SLC_PROGRAM = Term("slc_program_us", "us", math.log(120), 1.0)
 _BITS, _IDLE_US, _SLC_READ = 3, 100_000.0, 0.7
 """Assumed of an SLC region: TLC flash, idle time before it is folded, and read time of that of other flash."""
@@ -264,6 +268,7 @@ _EARLY = {
     **{f"write-{size // KIB}KiB": {"p50_us": 0.02} for size in SIZES},
     "write-64KiB-depth-32": {"mean_us": 0.02},
     "write-4KiB-depth-256": {"mean_us": 0.02},
+    "write-4KiB-depth-16": {"p50_us": 0.02},
 }
 _COLLECTING = {"steady-depth-1": {"mean_us": 0.06, "p50_us": 0.06}}
 _MIXED = {
@@ -354,8 +359,8 @@ def _roundest(low: int, high: int) -> int:
 
 
 class WriteSide:
-    """`base` has the options of the read side, and the relative error of the link. `seconds` bound the search for rules
-    of garbage collection."""
+    """`base` has the options of the read side, `limits` its link and command rate as far as reads tell them: writes may
+    tell more. `seconds` bound the search for rules of garbage collection."""
 
     def __init__(
         self,
@@ -363,14 +368,13 @@ class WriteSide:
         base: Mapping[str, Any],
         capacity_bytes: int,
         seconds: float,
-        link_error: float = 0.05,
+        limits: Sequence[Term] = (),
     ) -> None:
         self._base = {"copy_back": False, "endurance": 0, **base}
         self._capacity = capacity_bytes
         self._deadline = time.process_time() + seconds
         self._elements = int(base["elements"])
-        link = float(base.get("link_mb_s") or 0)
-        self._link = Term("link_mb_s", "MB/s", math.log(link), link_error) if link else None
+        self._limits = {each.name: each for each in limits}
         self._early = {each.load.name: each for each in readings if each.load.stage in ("durable", "rates")}
         self._steady = {each.load.name: each for each in readings if each.load.stage == "steady"}
         into_flash, taken = (self._early[name].statistics["p50_us"] for name in (DURABLE, f"write-{PAGE // KIB}KiB"))
@@ -382,6 +386,8 @@ class WriteSide:
         self.of_rules: list[tuple[float, Options]] = []
         self.of_collection: dict[_Shape, float] = {}
         self._settle(self._shapes())
+        if not self.shape.has_rate:
+            self._settle([(self.shape, self.values), (replace(self.shape, has_rate=True), self.values)])
         for _ in range(2 if OVERWRITE in self._steady else 0):
             self._fit_collection()
             if self.shape.cache and self.cache_interval is None:
@@ -412,8 +418,8 @@ class WriteSide:
         taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0 + link
         levels = [max(level - taken - channel, 10.0) for level in self._seen.levels]
         found = {_COMMAND.name: max(taken - link, 0.3), _PER_4K.name: 0.0, _ERASE.name: 3500.0}
-        if self._link is not None:
-            found[self._link.name] = math.exp(self._link.centre)
+        found[_RATE.name] = 1.02 * max(each.statistics.get("iops", 1.0) for each in self._early.values())
+        found |= {name: math.exp(term.centre) for name, term in self._limits.items()}
         found |= {_program_term(number).name: level for number, level in enumerate(levels)}
         if self._seen.period:
             found[_ERASE.name] = max(self._seen.stall_us - (0 if background else self._seen.levels[0]), 300.0)
@@ -431,7 +437,8 @@ class WriteSide:
         spare = (seen.onset - 1) // seen.period + 1 if seen.period else max(4, round(0.15 * self._exported(rows)))
         exported = self._exported(rows)
         region = round(seen.fast / (max(1, rows // _BITS) * self._elements)) if rows >= _BITS else 0
-        plain = _Shape(rows, exported, max(4, spare), types=seen.types, cache=cache, region=region)
+        told = _RATE.name in self._limits
+        plain = _Shape(rows, exported, max(4, spare), types=seen.types, cache=cache, region=region, has_rate=told)
         found = [(replace(plain, background=number), self._values(number)) for number in (0, 2)]
         slow = self._early.get(SLOW)
         if seen.fast or not seen.period or slow is None or slow.latencies_us is None:
@@ -445,7 +452,7 @@ class WriteSide:
         exported = self._exported(rows)
         values = self._values(0)
         slower = {**values, "program 0": 4 * values["program 0"]}
-        shape = _Shape(rows, exported, max(4, round(0.2 * exported)), cache=cache, region=region)
+        shape = _Shape(rows, exported, max(4, round(0.2 * exported)), cache=cache, region=region, has_rate=told)
         return [*found, *((replace(shape, folding=folding), slower) for folding in ("full", "both"))]
 
     def _first_cache(self) -> int:
@@ -466,7 +473,7 @@ class WriteSide:
             return None
 
     def _residuals(self, shape: _Shape, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        values = {term.name: term.value(each) for term, each in zip(shape.terms(self._link), at, strict=True)}
+        values = {term.name: term.value(each) for term, each in zip(shape.terms(self._limits), at, strict=True)}
         run = self._run(shape, values, self._early)
         if run is None:
             return None
@@ -476,7 +483,7 @@ class WriteSide:
         )
 
     def _optimise(self, shape: _Shape, values: Mapping[str, float], steps: int, *, final: bool = False) -> None:
-        terms = shape.terms(self._link)
+        terms = shape.terms(self._limits)
         start = np.array([_coordinate(term, values[term.name]) for term in terms])
         at, self.squares, self.covariance = least_squares.minimise(
             lambda each: self._residuals(shape, each), start, terms, steps, final=final
@@ -493,7 +500,7 @@ class WriteSide:
             if interval is not None:
                 # The size again, with these times.
                 self.shape, interval = self._with_cache(self.shape, self.values, FILL)
-            worth = self.squares + (_WORTH if shape.region else 0.0)
+            worth = self.squares + _WORTH * (bool(shape.region) + shape.has_rate)
             found.append((worth, self.shape, self.values, interval or self.cache_interval))
         _, self.shape, self.values, self.cache_interval = min(found, key=lambda each: each[0])
 
@@ -697,7 +704,7 @@ class WriteSide:
     def _times(self) -> list[Parameter]:
         assert self.covariance is not None
         found = []
-        for place, term in enumerate(self.shape.terms(self._link)):
+        for place, term in enumerate(self.shape.terms(self._limits)):
             value, low, high = least_squares.interval(
                 term, _coordinate(term, self.values[term.name]), math.sqrt(self.covariance[place, place])
             )
