@@ -24,7 +24,8 @@ _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
 _NOISY = 0.02
-_QUEUE_NOISE = 0.05
+_QUEUE_NOISE, _TYPES_DIFFER = 0.05, 0.35
+"""Relative error of one address's read time; as that of all page types."""
 _MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
 _PARAMETER = 6.0
@@ -221,7 +222,7 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
         if queued is not None:
             # One element's time for a small read, without the command: what a further flash page takes at least.
             rows.append([0.0, 0.0, 1.0, queued.load.size_bytes / PAGE])
-            measured.append((_queue_us(queued), _QUEUE_NOISE))
+            measured.append((_queue_us(queued), _TYPES_DIFFER if has_page_types(readings) else _QUEUE_NOISE))
         weights = np.array([1 / (value * noise) for value, noise in measured])
         table = np.array(rows) * weights[:, None]
         values = np.array([1 / noise for _, noise in measured])
