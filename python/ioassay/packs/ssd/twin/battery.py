@@ -207,6 +207,16 @@ def _text(size: int) -> str:
     return f"{size}B" if size % KIB else f"{size // KIB}KiB"
 
 
+def _written(loads: Callable[[Known, int, int], tuple[Load, ...]]) -> Callable[[Known], tuple[Load, ...]]:
+    """Loads that depend on the program unit and the number of elements."""
+
+    def of_structure(known: Known) -> tuple[Load, ...]:
+        unit, elements = reads.unit_bytes(known.readings), reads.elements(known.readings)
+        return loads(known, unit or 64 * KIB, elements or 1)
+
+    return of_structure
+
+
 STAGES: tuple[Stage, ...] = (
     Stage("types", False, _page_types),
     Stage("unit", False, _unit_coarse),
@@ -220,7 +230,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("one-element", False, _one_element),
     Stage("depths", False, _depths),
     Stage("channels", False, _channels),
-    Stage("durable", True, writes.first_loads),
-    Stage("rates", True, writes.rate_loads),
-    Stage("steady", True, writes.steady_loads),
+    Stage("durable", True, _written(writes.first_loads)),
+    Stage("rates", True, _written(writes.rate_loads)),
+    Stage("steady", True, _written(writes.steady_loads)),
 )

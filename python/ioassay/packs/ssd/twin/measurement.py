@@ -39,6 +39,8 @@ ENGINES = ("io_uring", "libaio")
 _LOG = "log_lat.1.log"
 """Of single requests, in a trial's raw folder."""
 _WINDOW_MS = 100
+_NARROW_S = 0.4
+"""Length of a load with a queue whose range has fewer blocks than it has requests."""
 _MOST_CPU = 85.0
 """Per cent of a processor from which on the thread that issues requests, and not the drive, may limit a load."""
 _MOST_OF_CEILING = 0.6
@@ -142,10 +144,15 @@ def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
         "size": span,
     }
     requests = load.requests or (0 if load.seconds else span // load.size_bytes)
-    if requests:
+    seconds = load.seconds
+    if requests * load.size_bytes > span and load.depth > 1:
+        # At the end of each `size` fio waits for all requests that are outstanding, unless time ends the load.
+        made["time_based"] = 1
+        seconds = min(seconds or _NARROW_S, _NARROW_S)
+    elif requests:
         made |= {"io_size": requests * load.size_bytes, "time_based": 0}
-    if load.seconds:
-        made["runtime"] = f"{round(load.seconds * 1000)}ms"
+    if seconds:
+        made["runtime"] = f"{round(seconds * 1000)}ms"
     if load.align_bytes and load.pattern == "random":
         made["blockalign"] = load.align_bytes
     if load.operation == "mixed":

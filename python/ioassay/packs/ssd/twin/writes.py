@@ -20,7 +20,7 @@ import numpy as np
 
 from ioassay._core import CoreError
 from ioassay.errors import UsageError
-from ioassay.packs.ssd.twin import least_squares, reads, simulated
+from ioassay.packs.ssd.twin import least_squares, simulated
 from ioassay.packs.ssd.twin.least_squares import Term
 from ioassay.packs.ssd.twin.loads import Load, Parameter, Reading, Residual
 
@@ -45,9 +45,9 @@ _CACHED = 1.3
 # Loads
 
 
-def first_loads(known: Known) -> tuple[Load, ...]:
+def first_loads(known: Known, unit_bytes: int, elements: int) -> tuple[Load, ...]:
     """The first writes behind the layout."""
-    units = int(_MOST_SPARE * known.capacity_bytes / (_unit(known)))
+    units = int(_MOST_SPARE * known.capacity_bytes / unit_bytes)
     return (
         Load(
             DURABLE,
@@ -64,15 +64,14 @@ def first_loads(known: Known) -> tuple[Load, ...]:
     )
 
 
-def rate_loads(known: Known) -> tuple[Load, ...]:
+def rate_loads(known: Known, unit_bytes: int, elements: int) -> tuple[Load, ...]:
     """Sequential writes: what a command and a cache take, and how fast they reach flash."""
 
     def load(name: str, size_bytes: int, requests: int, **how: Any) -> Load:
         how = {"operation": "write", "pattern": "sequential", "seconds": 3 * known.seconds, **how}
         return Load(name, "rates", size_bytes=size_bytes, requests=requests, **how)
 
-    stripe = (reads.elements(known.readings) or 1) * _unit(known)
-    stripe = stripe if stripe <= 4 * MIB else MIB
+    stripe = elements * unit_bytes if elements * unit_bytes <= 4 * MIB else MIB
     region = max(24, int(_MOST_REGION * known.capacity_bytes / stripe))
     return (
         load(SLOW, stripe, region, operation="durable", rest_s=1.0, in_order=True),
@@ -84,7 +83,7 @@ def rate_loads(known: Known) -> tuple[Load, ...]:
     )
 
 
-def steady_loads(known: Known) -> tuple[Load, ...]:
+def steady_loads(known: Known, unit_bytes: int, elements: int) -> tuple[Load, ...]:
     """Random overwrites of the whole range, then loads in steady state."""
     size = PAGE
     while known.capacity_bytes // size > _OVERWRITE_REQUESTS:
@@ -104,10 +103,6 @@ def steady_loads(known: Known) -> tuple[Load, ...]:
         load("steady-mixed-32", 6000, depth=32, operation="mixed", read_share=0.8),
         load(LATE_FILL, 4000, size_bytes=64 * KIB, depth=8, rest_s=0.5, in_order=True),
     )
-
-
-def _unit(known: Known) -> int:
-    return reads.unit_bytes(known.readings) or 64 * KIB
 
 
 # What the first load shows
@@ -371,7 +366,7 @@ class WriteSide:
         limits: Sequence[Term] = (),
     ) -> None:
         self._base = {"copy_back": False, "endurance": 0, **base}
-        self._capacity = capacity_bytes
+        self.capacity_bytes = capacity_bytes
         self._deadline = time.process_time() + seconds
         self._elements = int(base["elements"])
         self._limits = {each.name: each for each in limits}
@@ -427,7 +422,7 @@ class WriteSide:
         return found
 
     def _exported(self, rows: int) -> int:
-        return max(4, math.ceil(self._capacity / (rows * self._elements * int(self._base["program_unit"])) - 1e-6))
+        return max(4, math.ceil(self.capacity_bytes / (rows * self._elements * int(self._base["program_unit"])) - 1e-6))
 
     def _shapes(self) -> list[tuple[_Shape, dict[str, float]]]:
         """Structures that the first load may be of, with values of the terms."""
