@@ -169,11 +169,19 @@ class _Point:
 
     def __post_init__(self) -> None:
         given, load = self.reading.statistics, self.reading.load
-        for name in _STATISTICS[:1] if load.name.startswith(("pair-", "place-")) else _STATISTICS:
+        is_pair, is_stalled = load.name.startswith(("pair-", "place-")), reads.is_stalled(self.reading)
+        # Two page types make the median of a pair one or the other.
+        names = ("mean_us",) if is_pair else ("p50_us",) if is_stalled else _STATISTICS
+        for name in () if is_pair and is_stalled else names:
             if given.get(name, 0) > 0:
                 self.statistics[name] = math.log(given[name])
-        if "mean_us" not in self.statistics and given.get("iops", 0) > 0:
+        if not {"mean_us", "p50_us"} & self.statistics.keys() and given.get("iops", 0) > 0 and not is_stalled:
             self.statistics["mean_us"] = math.log(load.depth / given["iops"] * 1e6)
+
+    @property
+    def typical_us(self) -> float:
+        """Its mean, or the median where that is better."""
+        return math.exp(self.statistics.get("mean_us", next(iter(self.statistics.values()))))
 
 
 @dataclass
@@ -211,7 +219,8 @@ class _ReadSide:
         self._is_complete = laid_out and {"unit", "sizes"} <= stages and reads.are_precise(self._readings)
         held = [each for each in readings if each.load.name in HELD_OUT]
         fitted = [each for each in readings if each.load.name not in HELD_OUT or len(readings) < _FEW]
-        self._points = [_Point(each) for each in self._fitted(fitted, bool(elements))]
+        several = [_Point(each) for each in self._fitted(fitted, bool(elements))]
+        self._points = [each for each in several if each.statistics]
         self._held_out = [_Point(each) for each in held if len(readings) >= _FEW]
         if unit and elements:
             self.is_told = True
@@ -280,11 +289,7 @@ class _ReadSide:
 
     def _bandwidth(self) -> float:
         """The most that was read, MB/s."""
-        return max(
-            each.reading.load.size_bytes * each.reading.load.depth / math.exp(each.statistics["mean_us"])
-            for each in self._points
-            if "mean_us" in each.statistics
-        )
+        return max(each.reading.load.size_bytes * each.reading.load.depth / each.typical_us for each in self._points)
 
     # Search
 
@@ -321,7 +326,7 @@ class _ReadSide:
         elements = state.structure.elements
         counts = [each for each in _CHANNELS if each < elements and (elements % each == 0 or not self.is_told)]
         most = self._bandwidth()
-        rate = math.log(max(1e6 * p.reading.load.depth / math.exp(p.statistics["mean_us"]) for p in self._points))
+        rate = math.log(max(1e6 * point.reading.load.depth / point.typical_us for point in self._points))
         state = self._optimise(state, 3)
         tried = []
         for has_rate in (False, True):

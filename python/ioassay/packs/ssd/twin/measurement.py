@@ -40,7 +40,8 @@ _LOG = "log_lat.1.log"
 """Of single requests, in a trial's raw folder."""
 _WINDOW_MS = 100
 _NARROW_S = 0.4
-"""Length of a load with a queue whose range has fewer blocks than it has requests."""
+_WIDE = 50
+"""Length of a load with a queue whose range has fewer blocks than so many for each place in it."""
 _MOST_CPU = 85.0
 """Per cent of a processor from which on the thread that issues requests, and not the drive, may limit a load."""
 _MOST_OF_CEILING = 0.6
@@ -145,7 +146,7 @@ def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
     }
     requests = load.requests or (0 if load.seconds else span // load.size_bytes)
     seconds = load.seconds
-    if requests * load.size_bytes > span and load.depth > 1:
+    if requests * load.size_bytes > span and span // load.size_bytes < _WIDE * load.depth > _WIDE:
         # At the end of each `size` fio waits for all requests that are outstanding, unless time ends the load.
         made["time_based"] = 1
         seconds = min(seconds or _NARROW_S, _NARROW_S)

@@ -23,7 +23,7 @@ PAGE = 4096
 _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
-_NOISY = 0.02
+_NOISY = 0.0201
 _QUEUE_NOISE, _TYPES_DIFFER = 0.05, 0.35
 """Relative error of one address's read time; as that of all page types."""
 _MOST_TYPES = 5
@@ -44,10 +44,14 @@ def mean_us(reading: Reading) -> float:
     return reading.load.depth / reading.statistics["iops"] * 1e6
 
 
+def is_stalled(reading: Reading) -> bool:
+    """Whether stalls of the host make the mean uncertain, so that the median is the better statistic."""
+    return reading.noise.get("mean_us", 0.0) > _NOISY and "p50_us" in reading.statistics
+
+
 def _queue_us(reading: Reading) -> float:
-    """A queue's time for one request: of the median where stalls make the mean uncertain."""
-    noisy = reading.noise.get("mean_us", 0.0) > _NOISY and "p50_us" in reading.statistics
-    return (reading.statistics["p50_us"] if noisy else mean_us(reading)) / reading.load.depth
+    """A queue's time for one request."""
+    return (reading.statistics["p50_us"] if is_stalled(reading) else mean_us(reading)) / reading.load.depth
 
 
 # Modes of a distribution
@@ -140,7 +144,7 @@ def are_precise(readings: Mapping[str, Reading]) -> bool:
         for name, reading in readings.items()
         if name.startswith("pair-") and name.endswith(QUEUED)
     ]
-    return bool(noise) and float(np.median(noise)) <= _NOISY * 1.05
+    return bool(noise) and float(np.median(noise)) <= _NOISY
 
 
 def _tested(readings: Mapping[str, Reading]) -> dict[int, bool]:

@@ -130,11 +130,7 @@ def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3,
     """What a series of durable writes of one unit each shows; `rows` of a superblock, where they are known."""
     fast = _rise(latencies, 6 * elements)
     rest = latencies[fast:]
-    early = rest[: max(12, len(rest) // 100)]
-    base = float(np.quantile(early, 0.98))
-    top = float(np.quantile(rest, max(0.5, 1 - 2 / len(rest))))
-    delayed = np.flatnonzero(rest > max(1.15 * base, base + 0.25 * (top - base)))
-    period = round(float(np.median(np.diff(delayed)))) if len(delayed) > 3 else 0
+    delayed, period = _delays(rest)
     onset = int(delayed[0]) if period else 0
     plain = rest[: onset or len(rest)]
     rows = rows or (max(1, period // elements) if period else 0)
@@ -150,6 +146,28 @@ def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3,
     stall_us = float(np.median(rest[delayed])) if period else 0.0
     fast_us = float(np.median(latencies[:fast])) if fast else 0.0
     return Sweep(fast, onset, period, rows, len(best), tuple(best), stall_us, fast_us)
+
+
+def _delays(latencies: np.ndarray) -> tuple[np.ndarray, int]:
+    """Which writes erasures delay, and the distance between them; of several limits the one with the most regular."""
+    base = float(np.quantile(latencies[: max(12, len(latencies) // 100)], 0.98))
+    tops = (float(np.quantile(latencies, max(0.5, 1 - share / len(latencies)))) for share in (2, len(latencies) // 250))
+    best: tuple[float, np.ndarray, int] = (_REGULAR, np.zeros(0, int), 0)
+    for limit in (1.15 * base, *(max(1.15 * base, base + 0.25 * (top - base)) for top in tops)):
+        delayed = np.flatnonzero(latencies > limit)
+        gaps = np.diff(delayed)
+        if len(gaps) < 3:
+            continue
+        period = round(float(np.median(gaps)))
+        regular = float((gaps == period).mean())
+        if regular > best[0]:
+            best = (regular, delayed, period)
+    _, delayed, period = best
+    if period:
+        # The first of many at that distance: the host may delay one before it.
+        pairs = delayed[np.isin(delayed + period, delayed)]
+        delayed = delayed[delayed >= pairs[0]]
+    return delayed, period
 
 
 def _rise(latencies: np.ndarray, window: int) -> int:
@@ -169,6 +187,8 @@ def _rise(latencies: np.ndarray, window: int) -> int:
 
 
 _RISE = 2.0
+_REGULAR = 0.3
+"""Share of the distances between delays that are equal, at least."""
 
 
 # Drives
@@ -274,7 +294,7 @@ _MIXED = {
 
 def _features(readings: Mapping[str, Reading], wanted: Mapping[str, Mapping[str, float]]) -> Features:
     return {
-        f"{load} {name}": (readings[load].statistics[name], error)
+        f"{load} {name}": (readings[load].statistics[name], math.hypot(error, readings[load].noise.get(name, 0.0)))
         for load, statistics in wanted.items()
         for name, error in statistics.items()
         if load in readings and name in readings[load].statistics
