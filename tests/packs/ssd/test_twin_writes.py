@@ -106,7 +106,7 @@ def learned(name: str) -> tuple[dict[str, Any], writes.WriteSide]:
         known = Known(target.capacity_bytes, by_name(readings), 600, writes=True)
         readings += target.run(stage(known, truth["program_unit"], truth["elements"]))
     base = {key: truth[key] for key in READ_SIDE + CHANNELS}
-    return truth, writes.WriteSide(readings, base, target.capacity_bytes, 60)
+    return truth, writes.WriteSide(readings, [base], target.capacity_bytes, 60)
 
 
 @pytest.mark.parametrize("name", DRIVES)
@@ -153,6 +153,6 @@ def test_what_is_left_out_is_assumed_and_says_what_would_tell_it() -> None:
     loads = [*writes.first_loads(known, 32 * KIB, 6), *writes.rate_loads(known, 32 * KIB, 6)]
     readings = target.run([each for each in loads if each.name != writes.FILL])
     base = {key: truth[key] for key in READ_SIDE + CHANNELS}
-    found = {each.name: each for each in writes.WriteSide(readings, base, target.capacity_bytes, 60).parameters()}
+    found = {each.name: each for each in writes.WriteSide(readings, [base], target.capacity_bytes, 60).parameters()}
     assert found["write_cache"].identified == "no" and "filled a cache" in found["write_cache"].needs
     assert found["spare share"].identified == "assumed" and "overwrites" in found["spare share"].needs

@@ -100,8 +100,13 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
             if each.name == term.name and isinstance(each.value, float) and (term is _LINK or each.identified == "yes")
         ]
         left = max(deadline - time.process_time(), seconds / 3)
-        side = writes.WriteSide(usable, options, capacity_bytes, left, limits)
+        states = found.alternatives()
+        bases = [{**_WRITES, **found.options(capacity_bytes, each)} for each in states]
+        side = writes.WriteSide(usable, bases, capacity_bytes, left, limits)
         options, told = side.options(), side.parameters()
+        if side.shape.base:
+            found.choose(states[side.shape.base])
+            parameters, residuals = found.parameters(), found.residuals()
         again = {each.name for each in told} | {_RATE.name}
         parameters = [each for each in parameters if each.name not in again] + told
         residuals += side.residuals()
@@ -454,10 +459,24 @@ class _ReadSide:
 
     # Results
 
-    def options(self, capacity_bytes: int) -> dict[str, Any]:
-        structure = self.state.structure
+    def options(self, capacity_bytes: int, state: _State | None = None) -> dict[str, Any]:
+        state = state or self.state
+        structure = state.structure
         shape = geometry(capacity_bytes, structure.elements, structure.unit, types=len(structure.types))
-        return {**shape, **structure.options(self.state.values)}
+        return {**shape, **structure.options(state.values)}
+
+    def alternatives(self) -> list[_State]:
+        """What fits best, then other flash channels that fit nearly as well."""
+        others: dict[int, _State] = {}
+        for each in sorted(self._near(), key=lambda state: state.squares):
+            if each.structure.channels != self.state.structure.channels:
+                others.setdefault(each.structure.channels, each)
+        return [self.state, *list(others.values())[:2]]
+
+    def choose(self, state: _State) -> None:
+        """Another alternative, of which writes say that it is the right one."""
+        self.state = self._optimise(state, 2, final=True)
+        self.of_channels = {state.structure.channels: state.squares}
 
     def residuals(self) -> list[Residual]:
         """Of the loads that were fitted, then of those held out."""

@@ -211,6 +211,8 @@ class _Shape:
     """Superblocks in SLC mode."""
     folding: str = "idle"
     has_rate: bool = False
+    base: int = 0
+    """Number of the read side."""
 
     def terms(self, limits: Mapping[str, Term]) -> tuple[Term, ...]:
         times = tuple(_program_term(number) for number in range(self.types))
@@ -374,18 +376,19 @@ def _roundest(low: int, high: int) -> int:
 
 
 class WriteSide:
-    """`base` has the options of the read side, `limits` its link and command rate as far as reads tell them: writes may
-    tell more. `seconds` bound the search for rules of garbage collection."""
+    """`bases` are the options of read sides that fit about as well, the best first; `limits` its link and command rate
+    as far as reads tell them: writes may tell more. `seconds` bound the search for rules of garbage collection."""
 
     def __init__(
         self,
         readings: Sequence[Reading],
-        base: Mapping[str, Any],
+        bases: Sequence[Mapping[str, Any]],
         capacity_bytes: int,
         seconds: float,
         limits: Sequence[Term] = (),
     ) -> None:
-        self._base = {"copy_back": False, "endurance": 0, **base}
+        self._bases = [{"copy_back": False, "endurance": 0, **base} for base in bases]
+        self._base = base = self._bases[0]
         self.capacity_bytes = capacity_bytes
         self._deadline = time.process_time() + seconds
         self._elements = int(base["elements"])
@@ -395,12 +398,15 @@ class WriteSide:
         into_flash, taken = (self._early[name].statistics["p50_us"] for name in (DURABLE, f"write-{PAGE // KIB}KiB"))
         self._is_cached = into_flash > _CACHED * taken
         self._seen = self._sweep()
-        self.shape, self.values = self._shapes()[0]
+        plain = self._shapes()
+        self.shape, self.values = plain[0]
         self.cache_interval: tuple[int, int] | None = None
         self.reading_rules: Options = {}
         self.of_rules: list[tuple[float, Options]] = []
         self.of_collection: dict[_Shape, float] = {}
-        self._settle(self._shapes())
+        self._settle([(replace(shape, base=number), values) for number in range(len(bases)) for shape, values in plain])
+        if self.squares > _BAD:
+            self._settle([(self.shape, self.values), *self._folding()])
         if not self.shape.has_rate:
             self._settle([(self.shape, self.values), (replace(self.shape, has_rate=True), self.values)])
         for _ in range(2 if OVERWRITE in self._steady else 0):
@@ -454,21 +460,20 @@ class WriteSide:
         region = round(seen.fast / (max(1, rows // _BITS) * self._elements)) if rows >= _BITS else 0
         told = _RATE.name in self._limits
         plain = _Shape(rows, exported, max(4, spare), types=seen.types, cache=cache, region=region, has_rate=told)
-        found = [(replace(plain, background=number), self._values(number)) for number in (0, 2)]
-        slow = self._early.get(SLOW)
-        if seen.fast or not seen.period or slow is None or slow.latencies_us is None:
-            return found
-        parts = np.array_split(slow.latencies_us, 3)
-        if parts[2].mean() < 1.15 * parts[0].mean():
-            return found
-        # All units go to an SLC region, in which there is nothing to fold when a few pages are written over and over.
-        region = (seen.onset - 1) // seen.period + 1
-        rows = seen.period // self._elements * _BITS
-        exported = self._exported(rows)
-        values = self._values(0)
+        return [(replace(plain, background=number), self._values(number)) for number in (0, 2)]
+
+    def _folding(self) -> list[tuple[_Shape, dict[str, float]]]:
+        """Where all units go to an SLC region first: pages that are written over and over leave nothing to fold."""
+        seen, shape = self._seen, self.shape
+        if seen.fast or not seen.period or SLOW not in self._early:
+            return []
+        region, rows = (seen.onset - 1) // seen.period + 1, seen.period // self._elements * _BITS
+        exported, values = self._exported(rows), self._values(0)
         slower = {**values, "program 0": 4 * values["program 0"]}
-        shape = _Shape(rows, exported, max(4, round(0.2 * exported)), cache=cache, region=region, has_rate=told)
-        return [*found, *((replace(shape, folding=folding), slower) for folding in ("full", "both"))]
+        folded = replace(
+            shape, rows=rows, exported=exported, spare=max(4, round(0.2 * exported)), region=region, types=1
+        )
+        return [(replace(folded, folding=each, background=0), slower) for each in ("full", "both")]
 
     def _first_cache(self) -> int:
         """What it takes beyond what leaves it meanwhile, bytes; a large one where nothing fills it."""
@@ -481,7 +486,7 @@ class WriteSide:
     def _run(self, shape: _Shape, values: Mapping[str, float], readings: Mapping[str, Reading]) -> Any:
         """The readings of a drive of this shape, and the drive behind them; None where there can be none."""
         try:
-            target = simulated.SimulatedTarget(shape.options(self._base, values), seed=3)
+            target = simulated.SimulatedTarget(shape.options(self._bases[shape.base], values), seed=3)
             found = target.run([_again(each) for each in readings.values()])
             return {each.load.name: each for each in found}, target
         except (CoreError, UsageError):
@@ -510,13 +515,17 @@ class WriteSide:
         """The best of some structures, first the cache of each, then the times: its size changes how they fit."""
         found = []
         for shape, values in starts:
-            shape, interval = self._with_cache(shape, values, FILL)
+            interval = None
+            if shape.folding == "idle":  # otherwise a start is too far off to tell the cache
+                shape, interval = self._with_cache(shape, values, FILL)
             self._optimise(shape, values, 3)
-            if interval is not None:
-                # The size again, with these times.
-                self.shape, interval = self._with_cache(self.shape, self.values, FILL)
-            worth = self.squares + _WORTH * (bool(shape.region) + shape.has_rate)
-            found.append((worth, self.shape, self.values, interval or self.cache_interval))
+            worth = _WORTH * (bool(shape.region) + shape.has_rate)
+            found.append((self.squares + worth, self.shape, self.values, interval or self.cache_interval))
+            # The size again, with these times.
+            shape, interval = self._with_cache(self.shape, self.values, FILL)
+            if interval is not None and shape != self.shape:
+                self._optimise(shape, self.values, 2)
+                found.append((self.squares + worth, self.shape, self.values, interval))
         _, self.shape, self.values, self.cache_interval = min(found, key=lambda each: each[0])
 
     def _with_cache(
@@ -560,7 +569,9 @@ class WriteSide:
             high,
             *(size for size in range(grain, 2 * high, grain) if 0.7 * high < size < 1.4 * high and size >= unit),
         }
-        best = min(near, key=unlike)
+        found = {size: unlike(size) for size in near}
+        least = 1.3 * min(found.values()) + 0.012
+        best = max((size for size in near if found[size] <= least), key=lambda size: (size & -size, -found[size]))
         margin = reading.load.size_bytes + int(0.015 * best)
         interval = (max(unit, best - margin), best + margin)
         return replace(shape, cache=_roundest(*interval)), interval
@@ -643,7 +654,7 @@ class WriteSide:
     # Results
 
     def options(self) -> Options:
-        return {**self.shape.options(self._base, self.values), **self.reading_rules}
+        return {**self.shape.options(self._bases[self.shape.base], self.values), **self.reading_rules}
 
     def residuals(self) -> list[Residual]:
         """Of the loads that were fitted, then of those held out."""
@@ -766,6 +777,8 @@ def _again(reading: Reading) -> Load:
 
 
 _WORTH = 6.0
+_BAD = 60.0
+"""Squares of the early loads beyond those of noise."""
 """Of squares, that an SLC region has to save, and within twice of which alternatives are about as good."""
 _MOST_LOSS = 50.0
 """Of one statistic: chance in the order of stalls can make it large."""
