@@ -194,7 +194,10 @@ def load_of(trial: Trial) -> Load | None:
         return None
     distribution, _, theta = str(given.get("random_distribution", "random")).partition(":")
     try:
-        size_bytes = _bytes(given, "bs", 4096)
+        size_bytes, span_bytes = _bytes(given, "bs", 4096), _bytes(given, "size", 0)
+        depth = int(given.get("iodepth", 1)) if engine in _QUEUED else 1
+        if span_bytes:  # fio has no more in flight than a job's `size` has requests, wherever they lie
+            depth = max(1, min(depth, span_bytes // size_bytes))
         if distribution not in ("random", "zipf"):
             return None
         case = trial.point.get("case")
@@ -207,13 +210,13 @@ def load_of(trial: Trial) -> Load | None:
             stage=trial.study,
             operation=cast(Operation, operation),
             size_bytes=size_bytes,
-            depth=jobs * (int(given.get("iodepth", 1)) if engine in _QUEUED else 1),
+            depth=jobs * depth,
             pattern=cast(Pattern, pattern),
             align_bytes=_bytes(given, "blockalign", 0),
             read_share=int(given.get("rwmixread", 50)) / 100 if operation == "mixed" else 1.0,
             zipf=float(theta or 0) if distribution == "zipf" else 0.0,
             begin_bytes=_bytes(given, "offset", 0),
-            span_bytes=_bytes(given, "size", 0),
+            span_bytes=span_bytes,
             requests=_bytes(given, "io_size", 0) // size_bytes,
             seconds=units.parse_duration_s(given["runtime"]) if "runtime" in given else 0.0,
             rest_s=float(trial.run.get("cooldown") or 0.0),

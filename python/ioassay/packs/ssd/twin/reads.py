@@ -24,6 +24,8 @@ _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
 _NOISY = 0.02
+_STALL = 4.0
+"""Times the shortest latency, for each request in the queue: page types differ by less."""
 _MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
 _PARAMETER = 6.0
@@ -42,10 +44,20 @@ def mean_us(reading: Reading) -> float:
     return reading.load.depth / reading.statistics["iops"] * 1e6
 
 
+def _service_us(reading: Reading) -> float:
+    """Mean latency of a queue for at most two elements; where it varies, without what is surely a stall of the host.
+
+    Not the median: of two elements, one of which is slower, that is the faster one's.
+    """
+    if reading.noise.get("mean_us", 0.0) <= _NOISY or reading.bins_us is None or reading.counts is None:
+        return mean_us(reading)
+    kept = reading.bins_us <= _STALL * reading.load.depth * reading.bins_us.min()
+    return float(np.average(reading.bins_us[kept], weights=reading.counts[kept]))
+
+
 def _queue_us(reading: Reading) -> float:
-    """A queue's time for one request: of the median where stalls make the mean uncertain."""
-    noisy = reading.noise.get("mean_us", 0.0) > _NOISY and "p50_us" in reading.statistics
-    return (reading.statistics["p50_us"] if noisy else mean_us(reading)) / reading.load.depth
+    """A queue's time for one request."""
+    return _service_us(reading) / reading.load.depth
 
 
 # Modes of a distribution
@@ -122,10 +134,10 @@ def shares_element(readings: Mapping[str, Reading], distance: int) -> bool | Non
     if single is None or alone is None or queued is None:
         return None
     first_us = _queue_us(single)
-    fixed_us = mean_us(alone) - first_us
+    fixed_us = _service_us(alone) - first_us
     second_us = first_us
     if both is not None:
-        second_us = float(np.clip(2 * (mean_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
+        second_us = float(np.clip(2 * (_service_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
     one_us = (first_us + second_us) / 2
     two_us = max(first_us, second_us) / 2 * (1 + 1 / queued.load.depth)
     return _queue_us(queued) > math.sqrt(one_us * two_us)
