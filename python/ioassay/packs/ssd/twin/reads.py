@@ -24,7 +24,7 @@ _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
 _NOISY = 0.02
-_STALL = 4.0
+_STALL = 3.0
 """Times the shortest latency, for each request in the queue: page types differ by less."""
 _MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
@@ -215,10 +215,13 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
     """The flash page, and the sum of squares of each candidate, from depth 1 within the first unit.
 
     The flash pages of a request are of one element there, which takes them in turn: fixed + n * read + bytes * slope.
-    A candidate with a read time of its own for at most 4 KiB has to earn it.
+    A candidate with a read time of its own for at most 4 KiB has to earn it. No read takes less than a third of one
+    address's in a queue: otherwise none at all, and any page would do.
     """
+    queued = readings.get(SINGLE + QUEUED)
+    least_us = _queue_us(queued) / 3 if queued is not None else 0.0
     points = [
-        (reading.load, mean_us(reading), math.hypot(reading.noise.get("mean_us", 0.01), 0.005))
+        (reading.load, _service_us(reading), math.hypot(reading.noise.get("mean_us", 0.01), 0.005))
         for name, reading in readings.items()
         if name.startswith("size-")
     ]
@@ -229,7 +232,7 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
         rows = [[1.0, *operations(load, page, unit), load.size_bytes / PAGE] for load, _, _ in points]
         weights = np.array([1 / (value * noise) for _, value, noise in points])
         table = np.array(rows) * weights[:, None]
-        values = np.array([1 / noise for _, _, noise in points])
+        values = np.array([1 / noise for _, _, noise in points]) - least_us * table[:, 1:3].sum(axis=1)
         alike = table.copy()
         alike[:, 1] += alike[:, 2]
         one = _least_squares(np.delete(alike, 2, axis=1), values)
