@@ -18,7 +18,8 @@ START_S = 0.7
 LOADS = 120
 """Of the battery, about: the budget is shared by them."""
 SMALL = 512
-PAIR_DEPTH = 32
+PAIR_DEPTH = 16
+"""As many requests as fio has in flight of two pages in a row: at most those that its `size` has."""
 _LARGEST_UNIT = 1024 * KIB
 _MOST_ELEMENTS = 128
 _MOST_BYTES = 32 << 20
@@ -68,7 +69,7 @@ def _read(known: Known, stage: str, name: str, size: int, depth: int = 1, reques
 
 
 def _page_types(known: Known) -> tuple[Load, ...]:
-    single = {"align_bytes": 4 * KIB, "span_bytes": 4 * KIB}
+    single = {"align_bytes": PAIR_DEPTH * SMALL, "span_bytes": PAIR_DEPTH * SMALL}
     return (
         _read(known, "types", "small-depth-1", SMALL, align_bytes=4 * KIB),
         _read(known, "types", "read-4KiB-depth-1", 4 * KIB),

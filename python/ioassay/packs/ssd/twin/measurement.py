@@ -39,9 +39,6 @@ ENGINES = ("io_uring", "libaio")
 _LOG = "log_lat.1.log"
 """Of single requests, in a trial's raw folder."""
 _WINDOW_MS = 100
-_NARROW_S = 0.4
-_WIDE = 50
-"""Length of a load with a queue whose range has fewer blocks than so many for each place in it."""
 _MOST_CPU = 85.0
 """Per cent of a processor from which on the thread that issues requests, and not the drive, may limit a load."""
 _MOST_OF_CEILING = 0.6
@@ -145,15 +142,10 @@ def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
         "size": span,
     }
     requests = load.requests or (0 if load.seconds else span // load.size_bytes)
-    seconds = load.seconds
-    if requests * load.size_bytes > span and span // load.size_bytes < _WIDE * load.depth > _WIDE:
-        # At the end of each `size` fio waits for all requests that are outstanding, unless time ends the load.
-        made["time_based"] = 1
-        seconds = min(seconds or _NARROW_S, _NARROW_S)
-    elif requests:
+    if requests:
         made |= {"io_size": requests * load.size_bytes, "time_based": 0}
-    if seconds:
-        made["runtime"] = f"{round(seconds * 1000)}ms"
+    if load.seconds:
+        made["runtime"] = f"{round(load.seconds * 1000)}ms"
     if load.align_bytes and load.pattern == "random":
         made["blockalign"] = load.align_bytes
     if load.operation == "mixed":
@@ -203,7 +195,11 @@ def load_of(trial: Trial) -> Load | None:
         return None
     distribution, _, theta = str(given.get("random_distribution", "random")).partition(":")
     try:
-        size_bytes = _bytes(given, "bs", 4096)
+        size_bytes, span_bytes = _bytes(given, "bs", 4096), _bytes(given, "size", 0)
+        depth = int(given.get("iodepth", 1)) if engine in _QUEUED else 1
+        # fio has no more in flight than a job's `size` has requests, wherever they lie, unless time ends it.
+        if span_bytes and str(given.get("time_based", 0)) not in ("1", "True"):
+            depth = max(1, min(depth, span_bytes // size_bytes))
         if distribution not in ("random", "zipf"):
             return None
         case = trial.point.get("case")
@@ -216,13 +212,13 @@ def load_of(trial: Trial) -> Load | None:
             stage=trial.study,
             operation=cast(Operation, operation),
             size_bytes=size_bytes,
-            depth=jobs * (int(given.get("iodepth", 1)) if engine in _QUEUED else 1),
+            depth=jobs * depth,
             pattern=cast(Pattern, pattern),
             align_bytes=_bytes(given, "blockalign", 0),
             read_share=int(given.get("rwmixread", 50)) / 100 if operation == "mixed" else 1.0,
             zipf=float(theta or 0) if distribution == "zipf" else 0.0,
             begin_bytes=_bytes(given, "offset", 0),
-            span_bytes=_bytes(given, "size", 0),
+            span_bytes=span_bytes,
             requests=_bytes(given, "io_size", 0) // size_bytes,
             seconds=units.parse_duration_s(given["runtime"]) if "runtime" in given else 0.0,
             rest_s=float(trial.run.get("cooldown") or 0.0),

@@ -24,8 +24,8 @@ _BANDWIDTH = 0.012
 """Of the density in which modes are sought, in logarithms."""
 _LEAST_SHARE = 0.1
 _NOISY = 0.0201
-_QUEUE_NOISE, _TYPES_DIFFER = 0.05, 0.35
-"""Relative error of one address's read time; as that of all page types."""
+_STALL = 3.0
+"""Times the shortest latency, for each request in the queue: page types differ by less."""
 _MOST_TYPES = 5
 _LARGEST_PAGE = 128 * 1024
 _PARAMETER = 6.0
@@ -49,9 +49,20 @@ def is_stalled(reading: Reading) -> bool:
     return reading.noise.get("mean_us", 0.0) > _NOISY and "p50_us" in reading.statistics
 
 
+def _service_us(reading: Reading) -> float:
+    """Mean latency of a queue for at most two elements; where it varies, without what is surely a stall of the host.
+
+    Not the median: of two elements, one of which is slower, that is the faster one's.
+    """
+    if reading.noise.get("mean_us", 0.0) <= _NOISY or reading.bins_us is None or reading.counts is None:
+        return mean_us(reading)
+    kept = reading.bins_us <= _STALL * reading.load.depth * reading.bins_us.min()
+    return float(np.average(reading.bins_us[kept], weights=reading.counts[kept]))
+
+
 def _queue_us(reading: Reading) -> float:
     """A queue's time for one request."""
-    return (reading.statistics["p50_us"] if is_stalled(reading) else mean_us(reading)) / reading.load.depth
+    return _service_us(reading) / reading.load.depth
 
 
 # Modes of a distribution
@@ -128,10 +139,10 @@ def shares_element(readings: Mapping[str, Reading], distance: int) -> bool | Non
     if single is None or alone is None or queued is None:
         return None
     first_us = _queue_us(single)
-    fixed_us = mean_us(alone) - first_us
+    fixed_us = _service_us(alone) - first_us
     second_us = first_us
     if both is not None:
-        second_us = float(np.clip(2 * (mean_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
+        second_us = float(np.clip(2 * (_service_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
     one_us = (first_us + second_us) / 2
     two_us = max(first_us, second_us) / 2 * (1 + 1 / queued.load.depth)
     return _queue_us(queued) > math.sqrt(one_us * two_us)
@@ -209,27 +220,24 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
     """The flash page, and the sum of squares of each candidate, from depth 1 within the first unit.
 
     The flash pages of a request are of one element there, which takes them in turn: fixed + n * read + bytes * slope.
-    A candidate with a read time of its own for at most 4 KiB has to earn it.
+    A candidate with a read time of its own for at most 4 KiB has to earn it. No read takes less than a third of one
+    address's in a queue: otherwise none at all, and any page would do.
     """
+    queued = readings.get(SINGLE + QUEUED)
+    least_us = _queue_us(queued) / 3 if queued is not None else 0.0
     points = [
-        (reading.load, mean_us(reading), math.hypot(reading.noise.get("mean_us", 0.01), 0.005))
+        (reading.load, _service_us(reading), math.hypot(reading.noise.get("mean_us", 0.01), 0.005))
         for name, reading in readings.items()
         if name.startswith("size-")
     ]
-    queued = readings.get(SINGLE + QUEUED)
     squares = {}
     for page in range(PAGE, min(unit, _LARGEST_PAGE) + 1, PAGE):
         if unit % page or len(points) < 4:
             continue
         rows = [[1.0, *operations(load, page, unit), load.size_bytes / PAGE] for load, _, _ in points]
-        measured = [(value, noise) for _, value, noise in points]
-        if queued is not None:
-            # One element's time for a small read, without the command: what a further flash page takes at least.
-            rows.append([0.0, 0.0, 1.0, queued.load.size_bytes / PAGE])
-            measured.append((_queue_us(queued), _TYPES_DIFFER if has_page_types(readings) else _QUEUE_NOISE))
-        weights = np.array([1 / (value * noise) for value, noise in measured])
+        weights = np.array([1 / (value * noise) for _, value, noise in points])
         table = np.array(rows) * weights[:, None]
-        values = np.array([1 / noise for _, noise in measured])
+        values = np.array([1 / noise for _, _, noise in points]) - least_us * table[:, 1:3].sum(axis=1)
         alike = table.copy()
         alike[:, 1] += alike[:, 2]
         one = _least_squares(np.delete(alike, 2, axis=1), values)
