@@ -82,7 +82,7 @@ _LOADS = {rw: key for key, rw in _RW.items() if key[0] != "flush"} | {"readwrite
 _KNOWN = {
     *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "runtime", "size", "offset", "io_size", "norandommap"),
     *("blockalign", "rwmixread", "random_distribution", "time_based", "ramp_time", "logs", "log_interval", "fdatasync"),
-    "end_fsync",
+    *("end_fsync", "numa_cpu_nodes", "numa_mem_policy"),
     *("group_reporting", "refill_buffers", "randrepeat", "randseed", "pre_read", "invalidate", "buffered"),
     *("job", "name", "filename", "directory", "description", "thread", "allow_file_create", "startdelay"),
 }
