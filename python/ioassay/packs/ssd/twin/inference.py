@@ -786,7 +786,7 @@ class _WriteSide(_ReadSide):
             return None
 
     def _load(self, point: _Point, capacity: int) -> Load:
-        """So many that the first filling of the cache hardly counts."""
+        """Enough that the first filling of the cache hardly counts."""
         load = point.reading.load
         filled = 40 * self._cache_bytes // load.size_bytes
         requests = min(max(filled, 8 * load.depth, 200 * self._share), capacity // 2 // load.size_bytes)
