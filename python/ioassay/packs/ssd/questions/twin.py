@@ -108,7 +108,8 @@ def statements(fit: Fit, *, is_laid_out: bool) -> Iterator[Say]:
     told = sum(each.identified == "yes" for each in fit.parameters)
     tied = sum(each.identified == "combination" for each in fit.parameters)
     yield say("twin.identified", told=told, all=len(fit.parameters), tied=tied)
-    yield say("twin.writes" if is_laid_out else "twin.read_only")
+    if all(each.name != "command_write_us" for each in fit.parameters):
+        yield say("twin.writes" if is_laid_out else "twin.read_only")
 
 
 def _untold(parameters: Sequence[Parameter]) -> Iterator[Say]:
