@@ -136,3 +136,17 @@ def test_what_the_host_limited_is_left_out() -> None:
     bound = [replace(each, is_host_bound=True) for each in readings]
     with pytest.raises(InputError, match="the host"):
         inference.fit(bound, capacity_bytes=None, laid_out=False)
+
+
+def test_plain_writes_tell_command_time_and_drain() -> None:
+    writes = {"program_us": 200.0, "write_cache": 512 * KIB, "command_write_us": 9.0}
+    options = drive(8, 32, 16, [60.0], flash_channel_mb_s=0.0, fill=0.0, **writes)
+    readings = []
+    for size, depth in ((4, 1), (4, 4), (4, 32), (16, 1), (16, 8), (128, 1), (128, 8)):
+        load = Load(f"write-{size}-{depth}", "writes", "write", size * KIB, depth, "sequential", requests=1500)
+        readings += SimulatedTarget(options, 3).run([load])
+    fit = inference.fit(readings, capacity_bytes=None, laid_out=False)
+    found = {each.name: each.value for each in fit.parameters}
+    assert fit.misfit == ""
+    assert found["command_write_us"] == pytest.approx(9.0, rel=0.05)
+    assert found["drain"] == pytest.approx(8 * 32 * KIB / 200.0, rel=0.05)

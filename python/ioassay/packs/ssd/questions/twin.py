@@ -108,9 +108,9 @@ def statements(fit: Fit, *, is_laid_out: bool) -> Iterator[Say]:
     told = sum(each.identified == "yes" for each in fit.parameters)
     tied = sum(each.identified == "combination" for each in fit.parameters)
     yield say("twin.identified", told=told, all=len(fit.parameters), tied=tied)
-    if not is_laid_out:
+    if not is_laid_out and all(each.name != "command_write_us" for each in fit.parameters):
         yield say("twin.read_only")
-    elif not any(each.load.operation == "durable" for each in fit.residuals):
+    elif is_laid_out and not any(each.load.operation == "durable" for each in fit.residuals):
         yield say("twin.writes")
 
 

@@ -20,13 +20,13 @@ from ioassay._core import CoreError
 from ioassay.errors import InputError, UsageError
 from ioassay.packs.ssd.twin import least_squares, reads, simulated, writes
 from ioassay.packs.ssd.twin.least_squares import Term
-from ioassay.packs.ssd.twin.loads import Fit, Identified, Load, Parameter, Reading, Residual, by_name
+from ioassay.packs.ssd.twin.loads import Fit, Identified, Load, Parameter, Reading, Residual, by_name, plain
 
 PAGE = 4096
 MODEL_BYTES = 128 << 20
 """Capacity of the drive that reads are simulated on: they depend little on it."""
-NOISE = 0.02
-"""Relative standard error of a statistic that has none."""
+NOISE, _MEAN_NOISE = 0.02, 0.005
+"""Relative standard errors of quantiles and means that have none: a quantile lies in a bin, a mean averages."""
 FLOOR = 0.004
 """Least relative error of a statistic: of the simulation's own seed."""
 _STATISTICS = ("mean_us", "p50_us", "p99_us")
@@ -43,6 +43,8 @@ HELD_OUT = frozenset(
 """Loads of the battery that no fit sees: they say how good it is."""
 _FEW = 24
 """Readings below which all are fitted."""
+_MORE = 8
+"""Times as many requests, in the last fit of few readings."""
 _SEEDS = 3
 """Of the simulations that tell how much a statistic varies by itself."""
 _CHANNELS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
@@ -87,30 +89,46 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
     deadline = time.process_time() + seconds
     usable = [reading for reading in readings if reading.statistics and not reading.is_host_bound]
     of_reads = [reading for reading in usable if reading.load.operation == "read" and not reading.load.begin_bytes]
-    if not of_reads:
-        raise InputError("no read of the drive can be used; expected closed loops of reads that the host did not limit")
-    found = _ReadSide(of_reads, laid_out=laid_out, deadline=deadline)
-    options = {**_WRITES, **found.options(capacity_bytes or 1 << 30)}
-    parameters, residuals = found.parameters(), found.residuals()
-    if found.is_told and capacity_bytes and not found.misfit() and writes.is_told_by(usable):
-        limits = [
-            replace(term, centre=math.log(each.value), spread=least_squares.error_of(each.low, each.high))
-            for term in (_LINK, _RATE)
-            for each in parameters
-            if each.name == term.name and isinstance(each.value, float) and (term is _LINK or each.identified == "yes")
-        ]
+    plain_writes = {load for load in plain(each.load for each in usable) if load.operation == "write"}
+    of_writes = [] if laid_out else [each for each in usable if each.load in plain_writes]
+    sides: list[_ReadSide] = []
+    if of_reads:
+        sides.append(_ReadSide(of_reads, laid_out=laid_out, deadline=deadline))
+    if of_writes:
+        sides.append(_PlainWrites(of_writes, deadline=deadline))
+    if not sides:
+        raise InputError("no load of the drive can be used; expected closed loops that the host did not limit")
+    options = dict(_WRITES)
+    for side in reversed(sides):  # what reads tell of the structure holds for both
+        options |= side.options(capacity_bytes or (_ROOM if of_writes else 1 << 30))
+    parameters = [parameter for side in sides for parameter in side.parameters()]
+    residuals = [residual for side in sides for residual in side.residuals()]
+    misfit = next((found for side in sides if (found := side.misfit())), "")
+    if sides[0].is_told and capacity_bytes and not misfit and writes.is_told_by(usable):
         left = max(deadline - time.process_time(), seconds / 3)
-        states = found.alternatives()
-        bases = [{**_WRITES, **found.options(capacity_bytes, each)} for each in states]
-        side = writes.WriteSide(usable, bases, capacity_bytes, left, limits)
-        options, told = side.options(), side.parameters()
-        if side.shape.base:
-            found.choose(states[side.shape.base])
-            parameters, residuals = found.parameters(), found.residuals()
-        again = {each.name for each in told} | {_RATE.name}
-        parameters = [each for each in parameters if each.name not in again] + told
-        residuals += side.residuals()
-    return Fit(options, tuple(parameters), tuple(residuals), found.misfit())
+        options, parameters, residuals = _with_writes(usable, sides[0], capacity_bytes, left)
+    return Fit(options, tuple(parameters), tuple(residuals), misfit)
+
+
+def _with_writes(
+    usable: Sequence[Reading], found: _ReadSide, capacity_bytes: int, seconds: float
+) -> tuple[dict[str, Any], list[Parameter], list[Residual]]:
+    """The battery's writes as well, which tell more of the link, the command rate and the channels than reads do."""
+    limits = [
+        replace(term, centre=math.log(each.value), spread=least_squares.error_of(each.low, each.high))
+        for term in (_LINK, _RATE)
+        for each in found.parameters()
+        if each.name == term.name and isinstance(each.value, float) and (term is _LINK or each.identified == "yes")
+    ]
+    states = found.alternatives()
+    bases = [{**_WRITES, **found.options(capacity_bytes, each)} for each in states]
+    side = writes.WriteSide(usable, bases, capacity_bytes, seconds, limits)
+    if side.shape.base:
+        found.choose(states[side.shape.base])
+    told = side.parameters()
+    again = {each.name for each in told} | {_RATE.name}
+    parameters = [each for each in found.parameters() if each.name not in again] + told
+    return side.options(), parameters, found.residuals() + side.residuals()
 
 
 # What is fitted
@@ -193,7 +211,8 @@ class _Point:
 class _State:
     """A structure with the values that fit best, and how well they do."""
 
-    structure: _Structure
+    structure: Any
+    """A `_Structure` or a `_WriteStructure`."""
     coordinates: np.ndarray
     squares: float = math.inf
     covariance: np.ndarray | None = None
@@ -212,7 +231,7 @@ class _State:
 
 class _ReadSide:
     def __init__(self, readings: Sequence[Reading], *, laid_out: bool, deadline: float) -> None:
-        self._deadline = deadline
+        self._deadline, self._share = deadline, 1
         self._readings = by_name(readings)
         self.is_told = False
         self._drives: dict[Any, tuple[Any, list[dict[str, np.ndarray]]]] = {}
@@ -237,7 +256,14 @@ class _ReadSide:
         else:
             state = self._without_structure()
             self._measure_variation(state)
-        self.state = self._optimise(self._alternatives(state), 4, final=True)
+        state = self._alternatives(state)
+        if len(self._points) <= _FEW:  # so few that more requests of each are cheap
+            self._share = _MORE
+            self._drives.clear()
+            self._measure_variation(state)
+            state = self._optimise(state, 3)
+            state = state if self.is_told else self._near_elements(state)
+        self.state = self._optimise(state, 4, final=True)
 
     def _fitted(self, readings: Sequence[Reading], told: bool) -> Iterable[Reading]:
         """Some pairs only, and no far ones where there are page types: of which type such a page is, is not known."""
@@ -309,8 +335,10 @@ class _ReadSide:
                 for elements in _ELEMENTS:
                     structure = _Structure(elements, unit, min(unit, 4 * PAGE), of_type, has_per_4k=len(sizes) > 1)
                     state = self._first(structure)
-                    if best is not None and best.structure.types == of_type:
-                        state = best.with_structure(structure)
+                    if best is not None:
+                        middle = math.log(best.values[_read_term(0).name])
+                        split = {_read_term(0).name: middle - 0.1, _read_term(1).name: middle + 0.25}
+                        state = best.with_structure(structure, {} if best.structure.types == of_type else split)
                     state = self._optimise(state, 3)
                     if best is None or state.squares < best.squares - (
                         _WORTH if of_type != best.structure.types else 0
@@ -319,17 +347,22 @@ class _ReadSide:
                     if time.process_time() > self._deadline - 20:
                         break
         assert best is not None
+        return self._near_elements(best)
+
+    def _near_elements(self, best: _State) -> _State:
+        """The best of that state and those with somewhat more or fewer elements, each on its own pins."""
         for step in (8, 4, 2, 1):
             for elements in (best.structure.elements - step, best.structure.elements + step):
-                if elements > 1:
-                    other = best.with_structure(replace(best.structure, elements=elements))
-                    best = min(best, self._optimise(other, 2), key=lambda state: state.squares)
+                if elements > 1 and time.process_time() < self._deadline - 10:
+                    structure = replace(best.structure, elements=elements, channels=0)
+                    other = self._optimise(best.with_structure(structure), 3)
+                    best = min(best, other, key=lambda state: state.squares)
         return best
 
     def _alternatives(self, state: _State) -> _State:
         """Flash channels and a limit of commands by what limits large and small reads; then a time of small reads."""
         elements = state.structure.elements
-        counts = [each for each in _CHANNELS if each < elements and (elements % each == 0 or not self.is_told)]
+        counts = [each for each in _CHANNELS if each < elements and elements % each == 0]
         most = self._bandwidth()
         rate = math.log(max(1e6 * point.reading.load.depth / point.typical_us for point in self._points))
         state = self._optimise(state, 3)
@@ -406,7 +439,7 @@ class _ReadSide:
     def _load(self, point: _Point, capacity: int) -> Load:
         load = point.reading.load
         # As many as were measured, where a queue has to fill first and to drain last.
-        most = 600 if load.depth == 1 else 400 + 24 * load.depth
+        most = self._share * (600 if load.depth == 1 else 400 + 24 * load.depth)
         requests = max(min(point.reading.requests, most), 4 * load.depth)
         return replace(load, requests=requests, span_bytes=min(load.span_bytes or capacity, capacity))
 
@@ -436,7 +469,7 @@ class _ReadSide:
         if logs is None:
             return None
         rows = [
-            (measured, point.reading.noise.get(name, NOISE))
+            (measured, point.reading.noise.get(name, _MEAN_NOISE if name == "mean_us" else NOISE))
             for point in self._points
             for name, measured in point.statistics.items()
         ]
@@ -633,6 +666,116 @@ class _ReadSide:
             f"{share:.0%} of the statistics are off by more than noise, {_MISFIT_SHARE:.0%} at most expected; "
             f"the worst is {worst.load.name}: {worst.measured:.4g} us measured, {worst.modelled:.4g} us modelled"
         )
+
+
+_WRITE_COMMAND = Term("command_write_us", "us", math.log(8), 1.2)
+_WRITE_PER_4K = Term("command_write_us_per_4k", "us/4KiB", 0.0, 1.5, is_linear=True)
+_DRAIN = Term("drain_mb_s", "MB/s", math.log(2000), 0.8)
+_LOG = Term("mapping_log", "B", 0.0, 1.5, is_linear=True, scale=400.0)
+_FITTED, _DESCRIBED = 8, 32
+"""Elements that drain a write cache: in the fit, which needs few requests to fill a small one, and in the file."""
+_WRITE_UNIT = 32 << 10
+_ROOM = 16 << 30
+"""Capacity of a drive that writes were measured on and that no reading tells: they leave it fresh."""
+_UNITS_CACHED = 2
+"""Program units of the write cache for each element: as the usual values have."""
+
+
+@dataclass(frozen=True)
+class _WriteStructure:
+    """A cache that answers writes, in front of flash that drains it at a rate."""
+
+    has_log: bool = False
+    has_rate: bool = False
+    elements: int = _FITTED
+    unit: int = _WRITE_UNIT
+    page: int = 4 * PAGE
+    types: tuple[int, ...] = (0,)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        optional = ((self.has_log, _LOG), (self.has_rate, _RATE))
+        return (_WRITE_COMMAND, _WRITE_PER_4K, _DRAIN, _LINK, *(term for has, term in optional if has))
+
+    def options(self, values: Mapping[str, float]) -> dict[str, Any]:
+        return {
+            "program_unit": self.unit,
+            "flash_page": self.page,
+            "read_us": 60.0,
+            "write_cache": _UNITS_CACHED * self.unit * self.elements,
+            "program_us": self.elements * self.unit / values[_DRAIN.name],
+            **{term.name: values[term.name] for term in (_WRITE_COMMAND, _WRITE_PER_4K, _LINK)},
+            "mapping_log": round(values.get(_LOG.name, 0.0)),
+            "command_rate": values.get(_RATE.name, 0.0),
+        }
+
+
+class _PlainWrites(_ReadSide):
+    """Plain writes of one size and depth each, of a drive that has room: no garbage is collected."""
+
+    state: _State
+
+    def __init__(self, readings: Sequence[Reading], *, deadline: float) -> None:
+        self._deadline, self._share, self.is_told, self._is_complete = deadline, 1, False, False
+        self._readings, self._drives, self._refined = by_name(readings), {}, []
+        self._variation = None
+        self._points, self._held_out = [_Point(each) for each in readings], []
+        for point in self._points:  # the percentiles hang on the cache's policy, which no plain write tells
+            point.statistics = {"mean_us": math.log(reads.mean_us(point.reading))}
+        has_random = len({each.load.pattern for each in readings}) > 1
+        first = min(self._points, key=lambda each: (each.reading.load.depth, each.reading.load.size_bytes))
+        most = math.log(self._bandwidth())
+        rate = math.log(max(1e6 * point.reading.load.depth / point.typical_us for point in self._points))
+        best: _State | None = None
+        for has_log in (False, True)[: 1 + has_random]:
+            for has_rate in (False, True):
+                for drain, link in ((most, most + 0.7), (most + 0.4, most + 0.02)):
+                    structure = _WriteStructure(has_log, has_rate)
+                    start = {_WRITE_COMMAND.name: first.statistics["mean_us"] - 0.2, _WRITE_PER_4K.name: 0.3}
+                    start |= {_DRAIN.name: drain, _LINK.name: link, _LOG.name: 1.0, _RATE.name: rate + 0.02}
+                    at = np.array([start[term.name] for term in structure.terms])
+                    state = self._optimise(_State(structure, at), 6)
+                    if best is None or state.squares < best.squares - _WORTH:
+                        best = state
+        assert best is not None
+        self._drives.clear()
+        self._share = 2 * _MORE
+        self.state = self._optimise(best.with_structure(replace(best.structure, elements=_DESCRIBED)), 2, final=True)
+
+    def _options(self, state: _State) -> dict[str, Any]:
+        structure = state.structure
+        return {**_WRITES, **geometry(1 << 30, structure.elements, structure.unit), **structure.options(state.values)}
+
+    def _simulated(self, state: _State, seed: int | None = None) -> list[dict[str, float]] | None:
+        try:
+            drive = simulated.new_drive({**self._options(state), "fill": 0.0})
+            if "requests" not in self._drives:
+                self._cache_bytes = self._options(state)["write_cache"]
+                self._drives["requests"] = (None, self._requests(drive.capacity_bytes, 7))
+            found = []
+            for point, source in zip(self._points, self._drives["requests"][1], strict=True):
+                raw = drive.copy().run({"arrays": source}, simulated.feed(point.reading.load))
+                found.append(simulated.statistics(raw["write"], simulated.seconds_of(raw)))
+            return found
+        except (CoreError, UsageError):
+            return None
+
+    def _load(self, point: _Point, capacity: int) -> Load:
+        """Enough that the first filling of the cache hardly counts."""
+        load = point.reading.load
+        filled = 40 * self._cache_bytes // load.size_bytes
+        requests = min(max(filled, 8 * load.depth, 200 * self._share), capacity // 2 // load.size_bytes)
+        return replace(load, requests=requests, span_bytes=min(load.span_bytes or capacity, capacity))
+
+    def parameters(self) -> list[Parameter]:
+        return [each for each in self._continuous() if each.name != _DRAIN.name]
+
+    def _combination(self, scatter: float) -> Parameter:
+        assert self.state.covariance is not None
+        error = math.sqrt(self.state.covariance[2, 2])
+        bounds = least_squares.interval(_DRAIN, math.log(self.state.values[_DRAIN.name]), error, scatter)
+        ties = ("program_us", "program_unit", "elements")
+        return Parameter("drain", bounds[0], "MB/s", "combination", *bounds[1:], ties)
 
 
 _LIMITS = (_CHANNEL.name, _LINK.name, _RATE.name)

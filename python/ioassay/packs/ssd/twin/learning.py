@@ -134,6 +134,8 @@ def from_runs(runs: Sequence[str | Path], path: str | Path = DESCRIPTION) -> tup
     laid_out = all(each is not None and bool(each["writes"]) for each in asked)
     found = fit(readings, capacity_bytes=max(sizes, default=None), laid_out=laid_out)
     source = f"{len(readings)} loads of fio in {', '.join(store.root.name for store in stores)}"
+    if without := sum("p99_us" not in reading.statistics for reading in readings):
+        source += f"; {without} without percentiles, or with ones that contradict the mean"
     return found, _described(found, readings, Path(path), stores[0].root.name, source)
 
 

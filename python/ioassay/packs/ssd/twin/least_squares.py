@@ -18,9 +18,11 @@ class Term:
     centre: float
     spread: float
     is_linear: bool = False
+    scale: float = 1.0
+    """Of one that is linear: its value where the coordinate is 1."""
 
     def value(self, coordinate: float) -> float:
-        return max(float(coordinate), 0.0) if self.is_linear else math.exp(coordinate)
+        return max(float(coordinate), 0.0) * self.scale if self.is_linear else math.exp(coordinate)
 
 
 Z_90 = 1.645
@@ -45,7 +47,7 @@ def error_of(low: float | None, high: float | None) -> float:
 
 
 def is_told(term: Term, value: float, low: float, high: float) -> bool:
-    return (high - low) / 2 < (1.0 if term.is_linear else _TOLD * value)
+    return (high - low) / 2 < (term.scale if term.is_linear else _TOLD * value)
 
 
 Residuals = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray] | None]
