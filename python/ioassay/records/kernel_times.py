@@ -49,7 +49,9 @@ class KernelTimes:
     def metrics(self) -> dict[str, float]:
         """Their number, and their times in ns."""
         found = {f"lat.{name}": value for name, value in self.latency_ns.items()}
-        return {f"kernel.{self.name}.{name}": value for name, value in {"ios": float(self.calls.completed), **found}.items()}
+        return {
+            f"kernel.{self.name}.{name}": value for name, value in {"ios": float(self.calls.completed), **found}.items()
+        }
 
     @property
     def buckets(self) -> Buckets:
