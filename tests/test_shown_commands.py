@@ -132,7 +132,12 @@ printed_within() {  # FILE LINES: what a command in the background printed, as s
     done
     grep -v -e '^$' -e '^warning: ' "$1" | head -n "$2"
 }
-trap 'cut -d" " -f2 /proc/mounts | grep "^$HOME/" | xargs -r -n1 umount 2>/dev/null; kill $(jobs -p) 2>/dev/null; wait' EXIT
+ended() {  # what the page mounted goes before the drives that it serves
+    cut -d" " -f2 /proc/mounts | grep "^$HOME/" | xargs -r -n1 umount 2>/dev/null
+    kill $(jobs -p) 2>/dev/null
+    wait
+}
+trap ended EXIT
 """
 
 
