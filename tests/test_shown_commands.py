@@ -38,6 +38,7 @@ LOADS = {
     "num = 100000\n": "num = 40000\n",
     'runtime = "1s"': 'runtime = "500ms"',
     "ioassay quick --output": "ioassay quick --budget 15s --output",
+    "--budget 5m --output mine": "--budget 40s --output mine",
 }
 """Text in a page's files and commands -> the smaller load that a test gives in its place: numbers may differ anyway."""
 MARK = "--- command"
@@ -131,12 +132,17 @@ printed_within() {  # FILE LINES: what a command in the background printed, as s
     done
     grep -v -e '^$' -e '^warning: ' "$1" | head -n "$2"
 }
-trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+ended() {  # what the page mounted goes before the drives that it serves
+    cut -d" " -f2 /proc/mounts | grep "^$HOME/" | xargs -r -n1 umount 2>/dev/null
+    kill $(jobs -p) 2>/dev/null
+    wait
+}
+trap ended EXIT
 """
 
 
-def script(commands: list[Shown], logs: Path) -> str:
-    """The shell script of a session; each command is followed by a line with its exit status."""
+def script(commands: list[Shown], logs: Path, after: str = "") -> str:
+    """The shell script of a session; each command is followed by a line with its exit status, and by `after`."""
     parts = [READY]
     for number, one in enumerate(commands):
         if one.command.endswith("&"):
@@ -144,7 +150,7 @@ def script(commands: list[Shown], logs: Path) -> str:
             parts.append(f": >{log}\n>{log} 2>&1 {smaller(one.command)}\nprinted_within {log} {count}; true\n")
         else:
             parts.append(f"{smaller(one.command)}\n")
-        parts.append(f"status=$?; printf '\\n%s %s\\n' '{MARK}' $status; (exit $status)\n")
+        parts.append(f"status=$?; printf '\\n%s %s\\n' '{MARK}' $status\n{after}\n(exit $status)\n")
     return "".join(parts)
 
 
@@ -156,8 +162,8 @@ def server() -> Iterator[CommandServer]:
     started.close()
 
 
-def session(page: str, folder: Path, server: CommandServer, preparation: str = "") -> list[Ended]:
-    """Run the commands of a page in a new folder below `folder`; how each of those ended that came to their end."""
+def session(page: str, folder: Path, server: CommandServer, preparation: str = "", after: str = "") -> list[Ended]:
+    """Run the commands of a page in a new folder below `folder`, `after` following each; how those ended that did."""
     home, logs, commands = folder / "home", folder / "logs", folder / "commands"
     for each in (home, logs, commands):
         each.mkdir()
@@ -172,7 +178,7 @@ def session(page: str, folder: Path, server: CommandServer, preparation: str = "
         words = ["bash", "-ec", preparation]
         subprocess.run(words, cwd=home, env=environment, pass_fds=inherited, check=True, timeout=600)
     printed = folder / "printed"
-    text = f"exec 2>&1; {{ {script(shown(page), logs)}\n}} </dev/null"
+    text = f"exec 2>&1; {{ {script(shown(page), logs, after)}\n}} </dev/null"
     with printed.open("w") as output:
         words = ["bash", "-c", text]
         shell = subprocess.Popen(
@@ -212,7 +218,7 @@ def test_the_commands_of_a_page_print_what_it_shows(name: str, tmp_path: Path, s
     if missing := [program for program in premises.get("programs", ()) if shutil.which(program) is None]:
         pytest.skip(f"needs {', '.join(missing)} on PATH")
     commands = shown(PAGES[name])
-    ended = session(PAGES[name], tmp_path, server, premises.get("before", ""))
+    ended = session(PAGES[name], tmp_path, server, premises.get("before", ""), premises.get("after", ""))
     for place, (one, done) in enumerate(zip(commands, ended, strict=False)):
         problem = failure(commands, place, done.status) or difference(one.lines, done.lines)
         assert not problem, "\n".join([f"{name}.md: $ {one.command}", problem, "", "all that it printed:", *done.lines])

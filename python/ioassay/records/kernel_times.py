@@ -23,15 +23,15 @@ _ALL, _WRITES = "sync", "synchronous_write"
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """Calls of one name of KERNEL_CALLS that the process tree made, all of which took `latency`."""
+    """Calls of one name of KERNEL_CALLS that the process tree made, or block requests: all of them took `latency`."""
 
     name: str
     calls: Calls
     latency: Histogram
 
     @property
-    def metrics(self) -> dict[str, float]:
-        """Their number, and their times in ns: mean and ends are exact, percentiles at most 3.2 % off.
+    def latency_ns(self) -> dict[str, float]:
+        """Mean, ends and percentiles: mean and ends are exact, percentiles at most 3.2 % off.
 
         A percentile is the shortest time that this share of the calls does not exceed, as fio's are: of few calls an
         interpolated one (Hyndman and Fan's type 7) is far from it.
@@ -43,8 +43,15 @@ class KernelTimes:
         }
         within = {name: min(max(value, calls.min_ns), calls.max_ns) for name, value in times.items()}
         exact = {"mean": calls.sum_ns / calls.completed, "min": calls.min_ns, "max": calls.max_ns}
-        found = {f"lat.{name}": float(value) for name, value in {**exact, **within}.items()}
-        return {f"kernel.{self.name}.{name}": value for name, value in {"ios": float(calls.completed), **found}.items()}
+        return {name: float(value) for name, value in {**exact, **within}.items()}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Their number, and their times in ns."""
+        found = {f"lat.{name}": value for name, value in self.latency_ns.items()}
+        return {
+            f"kernel.{self.name}.{name}": value for name, value in {"ios": float(self.calls.completed), **found}.items()
+        }
 
     @property
     def buckets(self) -> Buckets:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from scipy.optimize import brentq
 
 from ioassay.errors import UsageError
+from ioassay.packs.ssd.commands import simulate as command
 from ioassay.packs.ssd.simulator import check, lifetime, simulate
 from ioassay.simulation import traces
 
@@ -126,3 +128,12 @@ def test_what_cannot_be_told_is_refused_with_the_remedy(said: str) -> None:
     options, drive_writes, load, terms = REFUSED[said]
     with pytest.raises(UsageError, match=said):
         lifetime(simulate(workload(options, drive_writes, **load), **options), **terms)
+
+
+def test_an_interrupted_run_that_tells_no_lifetime_yet_is_no_error() -> None:
+    done = simulate(workload(SMALL, 0.1), **SMALL)
+    given = {"daily_writes": None, "warranty": None}
+    with pytest.raises(UsageError, match="no steady state"):
+        command._lifetime(done, "", 3000, given)
+    interrupted = replace(done, raw={**done.raw, "interrupted": True})
+    assert command._lifetime(interrupted, "", 3000, given) is None

@@ -46,12 +46,15 @@ def test_each_request_is_recorded_in_order_and_those_of_other_devices_are_not(tm
     reads = [row for row in rows if row["kind"] == "read" and int(row["length_bytes"]) == BLOCK]
     assert len(reads) >= READS
     steps = [int(b["offset_bytes"]) - int(a["offset_bytes"]) for a, b in itertools.pairwise(reads)]
+    took = done["latency_ns"]["read"]
+    assert 0 < took["min"] <= took["p50"] <= took["p99"] <= took["max"]
     assert steps.count(2 * BLOCK) >= READS * 0.9, "reads of every second block of a file that lies in few extents"
     everybody = ask("record", "--json", "--all", "-o", "all.csv", "--", *direct_reads(1), cwd=tmp_path).json
     assert everybody["changes"]["seen"] >= READS
     device = next(name for name in os.listdir("/sys/class/block") if name.startswith("loop"))
     words = ("record", "--json", "--device", device, "-o", "none.csv", "--", *direct_reads(1))
-    assert ask(*words, cwd=tmp_path).json["changes"]["given"] == 0
+    nothing = ask(*words, cwd=tmp_path).json
+    assert nothing["changes"]["given"] == 0 and nothing["latency_ns"] == {}
 
 
 def test_the_requests_of_a_command_become_a_trace_that_can_be_simulated(

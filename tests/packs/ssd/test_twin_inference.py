@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import ioassay as ia
 from ioassay.errors import InputError
-from ioassay.packs.ssd.twin import battery, inference, reads
+from ioassay.packs.ssd.twin import battery, description, inference, reads
 from ioassay.packs.ssd.twin.loads import Load, Reading, by_name
 from ioassay.packs.ssd.twin.simulated import SimulatedTarget
+from ioassay.simulation import traces
 
 KIB = 1024
 NOISE = 0.02
@@ -91,6 +94,19 @@ def test_held_out_loads_are_met(learned: tuple[dict[str, Any], inference.Fit]) -
     assert len(errors) >= 4
     assert np.median(errors) < 0.04
     assert fit.misfit == ""
+
+
+def test_the_description_simulates_a_workload_as_the_drive_does_and_is_served(
+    learned: tuple[dict[str, Any], inference.Fit], tmp_path: Path
+) -> None:
+    options, fit = learned
+    path = tmp_path / "mine.toml"
+    description.write(fit, [], path, about="x", source="y")
+    reads_of = traces.recipe(requests=8000, reads=1, range="128MiB", arrivals="poisson:40000", addresses="zipf:0.9")
+    mean_ms = [ia.simulate(reads_of, drive=of, window=None).summary["mean_response_ms"] for of in (options, path)]
+    assert mean_ms[1] == pytest.approx(mean_ms[0], rel=0.05)
+    with ia.serve("16MiB", drive=path) as served:
+        assert served.size_bytes == 16 << 20
 
 
 class OneHead:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from ioassay.errors import RunError, ToolError, UsageError
 from ioassay.process import supervisor
-from ioassay.records.observation import RECORD
+from ioassay.records.kernel_times import KernelTimes
+from ioassay.records.observation import READ, RECORD, WRITE, Calls, Requests, merged
 from ioassay.runner import conditions
 from ioassay.simulation import traces
 from ioassay.verify.witness import Observed, Watch, watch, words
@@ -25,6 +27,19 @@ class Recording:
     watched: Observed
     written: Mapping[str, Any]
     """What was written, as `traces.convert` says it."""
+    recorded: Sequence[Requests] = ()
+    """The requests that were recorded, counted by device and kind."""
+
+    @property
+    def times(self) -> dict[str, KernelTimes]:
+        """How long the drive took for the recorded `read`s and `write`s, from dispatch to completion."""
+        found = {}
+        for kind in (READ, WRITE):
+            rows = [each for each in self.recorded if each.kind == kind and each.calls.completed]
+            if rows:
+                calls = reduce(Calls.plus, (each.calls for each in rows))
+                found[kind] = KernelTimes(kind, calls, merged(each.latency for each in rows))
+        return found
 
     @property
     def requests(self) -> int:
@@ -85,7 +100,10 @@ def run(
         if not requests.exists():
             raise RunError("the recording is gone; nothing was written")
         described = {"recording": {"path": str(requests), **selected}}
-        return Recording(output, watched, _written(described, output, **how))
+        recorded = [each for each in watched.seen.block if everybody or each.own]
+        if device is not None:
+            recorded = [each for each in recorded if each.dev == selected["device"]]
+        return Recording(output, watched, _written(described, output, **how), recorded)
 
 
 def _written(described: Mapping[str, Any], output: Path, **how: Any) -> dict[str, Any]:

@@ -66,7 +66,8 @@ def learn(
         begin = partial(learning.begin, target, settings, output, chosen)
     found = session.measure(begin, live=live)
     assert isinstance(found, learning.Twin)
-    results = [] if found.fit.misfit else [f"twin    {found.describe(describe)}"]
+    # An unfit machine lets the report draw no conclusion, and a run that has no twin says why all the same.
+    results = [f"twin    {f'none: {found.fit.misfit}' if found.fit.misfit else found.describe(describe)}"]
     console.answer(found.as_dict, lambda: session.say(found, results))
     session.end(found)
 

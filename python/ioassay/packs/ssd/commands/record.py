@@ -10,6 +10,7 @@ from ioassay import formats
 from ioassay.cli import console, options, syntax
 from ioassay.cli.syntax import row
 from ioassay.packs.ssd.commands.trace import TO, WRITING, written
+from ioassay.units import format_ns
 
 Command = Annotated[list[str], syntax.argument("COMMAND…", "The command and its arguments, after --.")]
 
@@ -18,6 +19,7 @@ def register(app: syntax.Group) -> None:
     app.command(interspersed=False)(record)
 
 
+_SHOWN = ("mean", "p50", "p99")
 _OUT = "The trace to write; .gz and .zst compress."
 _ALL = "Record requests of all processes, including the kernel's write-back."
 
@@ -37,7 +39,7 @@ def record(
     json: options.Json = False,
     **given: Any,
 ) -> None:
-    """Run COMMAND and record each request that reaches a block device, with its issue time.
+    """Run COMMAND and record each request that reaches a block device, with its issue time; state their latencies.
 
     Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
     """
@@ -55,9 +57,15 @@ def record(
             names = ("dropped", "lost", "missed", "in_flight", "unmatched")
             counts = {name: seen.health.get(name, 0) for name in names}
             ended = {"exit_code": watched.outcome.exit_code, "seconds": watched.outcome.duration_s}
-            console.emit({"trace": str(output), **done, **ended, **counts, "layers": list(seen.layers)})
+            took = {kind: each.latency_ns for kind, each in recording.times.items()}
+            found = {"trace": str(output), **done, **ended, **counts, "latency_ns": took}
+            console.emit({**found, "layers": list(seen.layers)})
         else:
             written(output, done, json=False)
+            if str(output) != command_recording.STANDARD_OUTPUT:
+                for kind, each in recording.times.items():
+                    parts = (f"{name} {format_ns(value)}" for name, value in each.latency_ns.items() if name in _SHOWN)
+                    console.line(f"  {kind}s took {', '.join(parts)}, from dispatch to completion")
             if failed := console.command_failure(watched.outcome):
                 console.note(failed)
             if servers := formats.named_servers([] if given["everybody"] else command):

@@ -214,12 +214,17 @@ def _endurance(given: Mapping[str, Any], options: dict[str, Any]) -> int | None:
     return endurance
 
 
-def _lifetime(done: Simulation, run: str, endurance: int | None, given: Mapping[str, Any]) -> simulator.Lifetime:
+def _lifetime(done: Simulation, run: str, endurance: int | None, given: Mapping[str, Any]) -> simulator.Lifetime | None:
+    """None for a run that was interrupted before its wear told a lifetime, after a note that says why."""
     daily, years = given["daily_writes"], given["warranty"] or simulator.WARRANTY_YEARS
     try:
         return simulator.lifetime(done, endurance=endurance, daily_writes=daily, warranty_years=years)
     except UsageError as error:
-        raise UsageError(f"{run}: {error}" if run else str(error)) from None
+        why = f"{run}: {error}" if run else str(error)
+        if not done.raw.get("interrupted"):
+            raise UsageError(why) from None
+        console.note(f"ioassay: no lifetime: {why}")
+        return None
 
 
 def _sample(given: Mapping[str, Any], described: dict[str, Any], runs: Mapping[str, _Run], *, json: bool) -> None:

@@ -47,9 +47,10 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     tips = chart.tips({"load:N": "", "measured:Q": "", "modelled:Q": "", "error:N": ""})
     points = base.mark("point", style="mark", filled=True, size=40)
     dots = points.encode(x=x, y=channel("measured:Q", **y), tooltip=tips, **color)
-    if found.fit.misfit:
-        return chart.layered([dots], spec, study, sentence("twin.chart_title"), [sentence("twin.chart_misfit")])
-    return chart.layered([line, dots], spec, study, sentence("twin.chart_title"), [sentence("twin.chart_note")])
+    layers, note = ([dots], "misfit") if found.fit.misfit else ([line, dots], "note")
+    both = chart.layer(*layers, width=spec.width, height=spec.height)
+    # No study: the loads are of all of them, and what the first one shares is not what the others do.
+    return chart.figure(both, spec, None, sentence("twin.chart_title"), [sentence(f"twin.chart_{note}")])
 
 
 TWIN_CURVES = Kind(Spec, draw)
