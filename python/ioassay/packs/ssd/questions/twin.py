@@ -108,18 +108,15 @@ def statements(fit: Fit, *, is_laid_out: bool) -> Iterator[Say]:
     told = sum(each.identified == "yes" for each in fit.parameters)
     tied = sum(each.identified == "combination" for each in fit.parameters)
     yield say("twin.identified", told=told, all=len(fit.parameters), tied=tied)
-    if not is_laid_out and all(each.name != "command_write_us" for each in fit.parameters):
-        yield say("twin.read_only")
-    elif is_laid_out and not any(each.load.operation == "durable" for each in fit.residuals):
-        yield say("twin.writes")
+    if all(each.name != "command_write_us" for each in fit.parameters):
+        yield say("twin.writes" if is_laid_out else "twin.read_only")
 
 
 def _untold(parameters: Sequence[Parameter]) -> Iterator[Say]:
     """What the readings do not tell, by what would tell it."""
     by_need: dict[str, list[str]] = {}
-    for each in parameters:
-        if each.needs and each.identified != "yes":
-            by_need.setdefault(each.needs, []).append(each.name)
+    for each in (one for one in parameters if one.needs and one.identified != "yes"):
+        by_need.setdefault(each.needs, []).append(each.name)
     for need, names in list(by_need.items())[:_MOST_NEEDS]:
         yield say("twin.untold", names=names, need=need)
 

@@ -1,4 +1,4 @@
-"""What writes tell of a drive: program and erase times, superblocks, spare space, write cache, SLC region, collection.
+"""What writes tell of a drive: times, superblocks, over-provisioned space, write cache, SLC region, garbage collection.
 
 The first load writes a few pages over and over, each time into flash: every request is one program unit, and what it
 overwrites leaves superblocks without valid pages. So where the first erasure delays it, all spare superblocks are
@@ -35,7 +35,7 @@ SIZES = (4 * KIB, 16 * KIB, 64 * KIB)
 _PAGES = 4
 """That the first load writes over and over: fewer than a superblock has units."""
 _MOST_SPARE = 0.75
-"""Of the capacity, that the first load writes at most: more than the spare space of a drive of 40 %."""
+"""Of the capacity, that the first load writes at most: more than the over-provisioned space of a drive of 40 %."""
 _MOST_REGION = 0.08
 _OVERWRITE_REQUESTS = 2**17
 _CACHED = 1.3
@@ -203,7 +203,7 @@ class _Shape:
     spare: int
     """Free superblocks of a drive that was written once, above those at which collection begins."""
     background: int = 0
-    """Of those below, in which collection runs beside the host's writes."""
+    """Of those below, in which collection runs while the host writes."""
     hot_cold: bool = False
     types: int = 1
     cache: int = 0
@@ -416,7 +416,7 @@ class WriteSide:
             now = {**self.values, **self._values(self.shape.background)}
             self._settle([(self.shape, self.values), (self.shape, now)])
         self._optimise(self.shape, self.values, 3, final=True)
-        self._fit_reads_beside()
+        self._fit_mixed()
 
     def _sweep(self) -> Sweep:
         latencies = self._early[DURABLE].latencies_us
@@ -434,7 +434,7 @@ class WriteSide:
         return sweep(latencies, self._elements, types, rows) if rows else seen
 
     def _values(self, background: int) -> dict[str, float]:
-        """Of the terms, from the levels that were seen. An erasure in the background goes on beside a program."""
+        """Of the terms, from the levels that were seen. An erasure in the background goes on during a program."""
         link, channel = (PAGE / (self._base.get(name) or math.inf) for name in ("link_mb_s", "flash_channel_mb_s"))
         taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0 + link
         levels = [max(level - taken - channel, 10.0) for level in self._seen.levels]
@@ -621,7 +621,7 @@ class WriteSide:
                 found += [replace(shape, rows=rows, exported=self._exported(rows)) for rows in several]
         return [each for each in found if each.background >= 0 and each.spare >= 4]
 
-    def _fit_reads_beside(self) -> None:
+    def _fit_mixed(self) -> None:
         """Whether reads go before writes, and suspend them, and how long that takes."""
         wanted = _features(self._steady, _MIXED)
         run = self._run(self.shape, self.values, {**self._early, **self._before_mixed()})
@@ -743,7 +743,7 @@ class WriteSide:
         return found
 
     def _rules(self) -> list[Parameter]:
-        """Of reads beside writes."""
+        """Of reads mixed with writes."""
         if not self.of_rules:
             return []
         least, rules = self.of_rules[0]
@@ -753,7 +753,7 @@ class WriteSide:
             others = [each.get(name, 0) for each in near]
             is_time = name == "suspend_us"
             told = all(each == value for each in others)
-            needs = "" if told else "reads beside more writes"
+            needs = "" if told else "reads with more writes"
             low, high = (min(others), max(others)) if is_time else (None, None)
             found.append(
                 Parameter(name, value, "us" if is_time else "", "yes" if told else "no", low, high, needs=needs)
