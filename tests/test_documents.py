@@ -222,7 +222,7 @@ def test_tables_and_bare_commands_are_told_apart() -> None:
 GLOSSARY = ROOT / "docs" / "GLOSSARY.md"
 HELD_TO_WORDS = [path for path in DOCUMENTS if path.parent.name not in ("benches", "plugin", "shipped")]
 CEILINGS: dict[str, int] = tomllib.loads((ROOT / "tests/corpus/tree/ceilings.toml").read_text())
-MOST_WORDS = 76_500
+MOST_WORDS = 76_750
 CODE_SLACK = 4
 """How far a ceiling may lag behind the code."""
 

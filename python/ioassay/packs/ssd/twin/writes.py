@@ -128,7 +128,7 @@ class Sweep:
 
 def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3, 4), rows: int = 0) -> Sweep:
     """What a series of durable writes of one unit each shows; `rows` of a superblock, where they are known."""
-    fast = _rise(latencies, 6 * elements)
+    fast = _rise(latencies, elements)
     rest = latencies[fast:]
     delayed, period = _delays(rest)
     onset = int(delayed[0]) if period else 0
@@ -172,7 +172,7 @@ def _delays(latencies: np.ndarray) -> tuple[np.ndarray, int]:
 
 def _rise(latencies: np.ndarray, window: int) -> int:
     """Where the level rises for good by more than page types differ, or 0."""
-    window = max(window, 24)
+    window = max(window, 12)
     if len(latencies) < 4 * window:
         return 0
     levels = np.array([np.median(each) for each in np.array_split(latencies, len(latencies) // window)])
@@ -400,13 +400,18 @@ class WriteSide:
         self._seen = self._sweep()
         plain = self._shapes()
         self.shape, self.values = plain[0]
+        self.squares = math.inf
+        self.covariance: np.ndarray | None = None
         self.cache_interval: tuple[int, int] | None = None
         self.reading_rules: Options = {}
         self.of_rules: list[tuple[float, Options]] = []
         self.of_collection: dict[_Shape, float] = {}
         self._settle([(replace(shape, base=number), values) for number in range(len(bases)) for shape, values in plain])
-        if self.squares > _BAD:
-            self._settle([(self.shape, self.values), *self._folding()])
+        if self.squares > _BAD and (folding := self._folding()):
+            before = (self.squares, self.shape, self.values, self.cache_interval)
+            self._settle(folding)
+            if self.squares > _MUCH_BETTER * before[0]:
+                self.squares, self.shape, self.values, self.cache_interval = before
         if not self.shape.has_rate:
             self._settle([(self.shape, self.values), (replace(self.shape, has_rate=True), self.values)])
         for _ in range(2 if OVERWRITE in self._steady else 0):
@@ -460,14 +465,17 @@ class WriteSide:
         region = round(seen.fast / (max(1, rows // _BITS) * self._elements)) if rows >= _BITS else 0
         told = _RATE.name in self._limits
         plain = _Shape(rows, exported, max(4, spare), types=seen.types, cache=cache, region=region, has_rate=told)
-        return [(replace(plain, background=number), self._values(number)) for number in (0, 2)]
+        return [(replace(plain, background=number), self._values(number)) for number in (0, 1, 2)]
 
     def _folding(self) -> list[tuple[_Shape, dict[str, float]]]:
         """Where all units go to an SLC region first: pages that are written over and over leave nothing to fold."""
         seen, shape = self._seen, self.shape
-        if seen.fast or not seen.period or SLOW not in self._early:
+        slow = self._early.get(SLOW)
+        if seen.fast or not seen.period or slow is None:
             return []
         region, rows = (seen.onset - 1) // seen.period + 1, seen.period // self._elements * _BITS
+        if region * seen.period * int(self._base["program_unit"]) > 0.8 * slow.requests * slow.load.size_bytes:
+            return []  # larger than what the stripes could fill
         exported, values = self._exported(rows), self._values(0)
         slower = {**values, "program 0": 4 * values["program 0"]}
         folded = replace(
@@ -777,8 +785,8 @@ def _again(reading: Reading) -> Load:
 
 
 _WORTH = 6.0
-_BAD = 60.0
-"""Squares of the early loads beyond those of noise."""
+_BAD, _MUCH_BETTER = 60.0, 0.5
+"""Squares of the early loads beyond those of noise; and the share of them with which another structure may do."""
 """Of squares, that an SLC region has to save, and within twice of which alternatives are about as good."""
 _MOST_LOSS = 50.0
 """Of one statistic: chance in the order of stalls can make it large."""
