@@ -30,6 +30,7 @@ def series(
 SERIES = {
     "plain": (series(120, 24), (0, 120, 24, 1)),
     "an SLC region first": (series(48, 16, fast=70), (70, 48, 16, 1)),
+    "an SLC region of three rows": (series(48, 16, fast=12), (12, 48, 16, 1)),
     "page types whose rows begin anew in a superblock": (series(80, 40, times=(300.0, 500.0, 700.0)), (0, 80, 40, 3)),
     "one row": (series(12, 4), (0, 12, 4, 1)),
 }
