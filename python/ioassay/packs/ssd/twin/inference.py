@@ -113,7 +113,10 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
 def _with_writes(
     usable: Sequence[Reading], found: _ReadSide, capacity_bytes: int, seconds: float
 ) -> tuple[dict[str, Any], list[Parameter], list[Residual]]:
-    """The battery's writes as well, which tell more of the link, the command rate and the channels than reads do."""
+    """The battery's writes as well, which tell more of the link, the command rate and the channels than reads do.
+
+    Writes that the model does not give stay assumed.
+    """
     limits = [
         replace(term, centre=math.log(each.value), spread=least_squares.error_of(each.low, each.high))
         for term in (_LINK, _RATE)
@@ -123,6 +126,8 @@ def _with_writes(
     states = found.alternatives()
     bases = [{**_WRITES, **found.options(capacity_bytes, each)} for each in states]
     side = writes.WriteSide(usable, bases, capacity_bytes, seconds, limits)
+    if side.squares > writes.MOST_SQUARES:
+        return bases[0], found.parameters(), found.residuals()
     if side.shape.base:
         found.choose(states[side.shape.base])
     told = side.parameters()
