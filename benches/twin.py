@@ -7,7 +7,8 @@ Each hidden drive (`hidden_drives.py`) is measured by the battery of `ioassay dr
 statistic, and described from these readings alone. Printed are, with counts: in how many the structure is right (flash
 elements, program unit, and flash page); how far the twin's mean latency and p99 are from the hidden drive's on loads of
 reads that no battery has; how many 90 % intervals have the true value; the CPU time of a fit. With `--writes` also
-those of writes: write cache within a unit or 2 %, SLC region within 5 %, loads in steady state. `--misfits` learns drives of other families, which have to be called so.
+those of writes: write cache within a unit or 2 %, SLC region within 5 %, loads in steady state. `--misfits`
+learns drives of other families, which have to be called so.
 """
 
 from __future__ import annotations
