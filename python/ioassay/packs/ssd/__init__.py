@@ -10,7 +10,7 @@ PACK = Pack(
     commands={
         "record": (
             ".commands.record",
-            "Run COMMAND and record each request that reaches a block device, with its issue time.",
+            "Run COMMAND, record each request that reaches a block device with its issue time, and state latencies.",
         ),
         "simulate": (
             ".commands.simulate:simulate",

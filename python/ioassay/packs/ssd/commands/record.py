@@ -39,7 +39,7 @@ def record(
     json: options.Json = False,
     **given: Any,
 ) -> None:
-    """Run COMMAND and record each request that reaches a block device, with its issue time; state their latencies.
+    """Run COMMAND, record each request that reaches a block device with its issue time, and state latencies.
 
     Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
     """
