@@ -213,13 +213,14 @@ impl<W: World> ControllerEngine<W> {
         let received = &mut self.received[id as usize];
         let page = request.first + *received;
         *received += 1;
+        let is_last = *received == request.pages;
         if request.bypass || self.cache.capacity() == 0 {
             if request.bypass && self.cache.discard(page, &mut self.flushed) {
                 self.core.record(engine::Event::Dropped { page });
                 self.complete_flushes();
             }
             self.core.record(engine::Event::ProgramIssued { request: Some(id), page });
-            self.cache.write_through(id, page);
+            self.cache.write_through(id, page, is_last);
             return self.place_units();
         }
         self.core.tally.buffered_writes += 1;

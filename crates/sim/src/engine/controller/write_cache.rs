@@ -126,10 +126,11 @@ impl WriteCache {
         Some((request, page))
     }
 
-    /// A page of a request that completes when it is programmed: it takes no room of the cache.
-    pub fn write_through(&mut self, request: u32, page: Page) {
+    /// A page of a request that completes when it is programmed: it takes no room of the cache. It waits for a whole
+    /// unit until the last page of its request is here.
+    pub fn write_through(&mut self, request: u32, page: Page, is_last: bool) {
         self.store(page, request);
-        if self.capacity > 0 {
+        if self.capacity > 0 && is_last {
             self.urgent = self.arrivals;
         }
     }
