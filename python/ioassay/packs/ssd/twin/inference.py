@@ -93,7 +93,8 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
     of_writes = [] if laid_out else [each for each in usable if each.load in plain_writes]
     sides: list[_ReadSide] = []
     if of_reads:
-        sides.append(_ReadSide(of_reads, laid_out=laid_out, deadline=deadline))
+        fastest = max((each.statistics.get("iops", 0.0) for each in usable if each.load.operation != "read"), default=0.0)
+        sides.append(_ReadSide(of_reads, laid_out=laid_out, deadline=deadline, written_per_s=fastest))
     if of_writes:
         sides.append(_PlainWrites(of_writes, deadline=deadline))
     if not sides:
@@ -235,8 +236,12 @@ class _State:
 
 
 class _ReadSide:
-    def __init__(self, readings: Sequence[Reading], *, laid_out: bool, deadline: float) -> None:
-        self._deadline, self._share = deadline, 1
+    """`written_per_s`: the most commands that other loads reached, which a limit of commands allows."""
+
+    def __init__(
+        self, readings: Sequence[Reading], *, laid_out: bool, deadline: float, written_per_s: float = 0.0
+    ) -> None:
+        self._deadline, self._share, self._written_per_s = deadline, 1, written_per_s
         self._readings = by_name(readings)
         self.is_told = False
         self._drives: dict[Any, tuple[Any, list[dict[str, np.ndarray]]]] = {}
@@ -372,7 +377,7 @@ class _ReadSide:
         rate = math.log(max(1e6 * point.reading.load.depth / point.typical_us for point in self._points))
         state = self._optimise(state, 3)
         tried = []
-        for has_rate in (False, True):
+        for has_rate in (False, True)[: 1 + (self._written_per_s < 1.1 * math.exp(rate))]:
             for channels in (0, *counts):
                 structure = replace(state.structure, channels=channels, has_rate=has_rate)
                 of_channel = math.log(most / (channels or elements))

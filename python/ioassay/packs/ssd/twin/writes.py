@@ -125,6 +125,11 @@ class Sweep:
     stall_us: float = 0.0
     fast_us: float = 0.0
 
+    def plain(self, units: int) -> np.ndarray:
+        """The numbers of those among the units behind the level's rise that no erasure delays."""
+        number = np.arange(self.onset if self.onset > self.period else units)
+        return number[(number - self.onset) % self.period > 0] if self.period else number
+
 
 def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3, 4), rows: int = 0) -> Sweep:
     """What a series of durable writes of one unit each shows; `rows` of a superblock, where they are known."""
@@ -132,11 +137,12 @@ def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3,
     rest = latencies[fast:]
     delayed, period = _delays(rest)
     onset = int(delayed[0]) if period else 0
-    plain = rest[: onset or len(rest)]
+    places = Sweep(fast, onset, period).plain(len(rest))
+    plain = rest[places]
     rows = rows or (max(1, period // elements) if period else 0)
     best, squares = [float(np.median(plain))], math.inf
     for count in types:
-        of_type = (np.arange(len(plain)) // elements) % (rows or len(rest)) % count
+        of_type = (places // elements) % (rows or len(rest)) % count
         if len(set(of_type)) < count or (rows > 1 and count > rows):
             continue
         levels = [float(np.median(plain[of_type == each])) for each in range(count)]
@@ -309,10 +315,9 @@ def _early_features(readings: Mapping[str, Reading], seen: Sweep, elements: int)
     series = readings[DURABLE].latencies_us
     if series is not None:
         rest = series[seen.fast :]
-        number = np.arange(len(rest))
-        plain = number < (seen.onset or len(rest))
-        of_type = number // elements % (seen.rows or len(rest)) % seen.types
-        levels = [float(np.median(rest[plain & (of_type == each)])) for each in range(seen.types)]
+        places = seen.plain(len(rest))
+        of_type = places // elements % (seen.rows or len(rest)) % seen.types
+        levels = [float(np.median(rest[places[of_type == each]])) for each in range(seen.types)]
         found[DURABLE] = (levels[0], 0.02)
         ratios = {f"type {each}": levels[each] for each in range(1, seen.types)}
         if seen.period:
