@@ -20,14 +20,15 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ioassay.packs.ssd.twin import measurement
 from ioassay.packs.ssd.twin.loads import Load
-from ioassay.packs.ssd.twin.simulated import SimulatedTarget
+from ioassay.packs.ssd.twin.simulated import SimulatedTarget, arrays
 
 KIB, MIB = 1024, 2**20
 SIZE_BYTES = 64 * MIB
@@ -42,25 +43,30 @@ COMMON = {
     "command_read_us": 12,
 }
 DRIVES: tuple[dict[str, Any], ...] = (
-    {"elements": 8, "program_unit": 16 * KIB, "flash_page": 16 * KIB, "read_us": 400}
+    COMMON
+    | {"elements": 8, "program_unit": 16 * KIB, "flash_page": 16 * KIB, "read_us": 400}
     | {"flash_channels": 4, "flash_channel_mb_s": 600, "link_mb_s": 2000},
-    {"elements": 4, "program_unit": 64 * KIB, "flash_page": 16 * KIB, "read_us": 300}
+    COMMON
+    | {"elements": 4, "program_unit": 64 * KIB, "flash_page": 16 * KIB, "read_us": 300}
     | {"page_type_read_us": [240, 360], "flash_channels": 2, "flash_channel_mb_s": 400, "link_mb_s": 1000},
-    {"elements": 16, "program_unit": 48 * KIB, "flash_page": 16 * KIB, "read_us": 700}
+    COMMON
+    | {"elements": 16, "program_unit": 48 * KIB, "flash_page": 16 * KIB, "read_us": 700}
     | {"flash_channels": 4, "flash_channel_mb_s": 300, "link_mb_s": 800},
 )
 """Read times that this host can show: 16 elements of 700 us give 23,000 reads a second."""
+REQUESTS, SEED = 8000, 5
+REST = {"span_bytes": SIZE_BYTES, "requests": REQUESTS}
 HELD_OUT = (
-    Load("8 KiB depth 6", "", "read", 8 * KIB, 6),
-    Load("4 KiB depth 12", "", "read", 4 * KIB, 12),
-    Load("4 KiB Zipf depth 24", "", "read", 4 * KIB, 24, zipf=0.9),
-    Load("32 KiB depth 3", "", "read", 32 * KIB, 3),
-    Load("96 KiB depth 2", "", "read", 96 * KIB, 2),
-    Load("128 KiB sequential depth 2", "", "read", 128 * KIB, 2, "sequential"),
+    Load("8 KiB depth 6", "", "read", 8 * KIB, 6, **REST),
+    Load("4 KiB depth 12", "", "read", 4 * KIB, 12, **REST),
+    Load("4 KiB Zipf depth 24", "", "read", 4 * KIB, 24, zipf=0.9, **REST),
+    Load("32 KiB depth 3", "", "read", 32 * KIB, 3, **REST),
+    Load("96 KiB depth 2", "", "read", 96 * KIB, 2, **REST),
+    Load("128 KiB sequential depth 2", "", "read", 128 * KIB, 2, "sequential", **REST),
 )
-SECONDS = 2
 PRIORITY = 5
 """Of fio under SCHED_FIFO: below the server's 10."""
+IOASSAY = [sys.executable, "-m", "ioassay"]
 STRUCTURE = ("elements", "program_unit", "flash_page")
 
 
@@ -69,12 +75,18 @@ def text(value: Any) -> str:
 
 
 def under_fio(load: Load, path: Path) -> dict[str, float]:
-    """Mean and median latency in microseconds."""
-    params = measurement.parameters(load, SIZE_BYTES)
-    given = [f"--{name}={params[name]}" for name in params.keys() - {"logs", "log_interval", "io_size", "time_based"}]
-    command = ["chrt", "-f", str(PRIORITY), "fio", f"--name={path.stem}", f"--filename={path}", "--direct=1", *given]
-    command += ["--ioengine=io_uring", "--norandommap", "--time_based", f"--runtime={SECONDS}", "--lat_percentiles=1"]
-    done = subprocess.run([*command, "--output-format=json"], capture_output=True, text=True, check=True)
+    """Mean and median latency in microseconds, of the requests that the twin gets.
+
+    By libaio: fio's io_uring has up to the next power of two in flight.
+    """
+    requests = arrays(load, SIZE_BYTES, np.random.default_rng(SEED))
+    places = zip(requests["offset_bytes"], requests["bytes"], strict=True)
+    log = path.with_suffix(".iolog")
+    lines = ["fio version 2 iolog", f"{path} add", f"{path} open", *(f"{path} read {at} {size}" for at, size in places)]
+    log.write_text("\n".join([*lines, f"{path} close", ""]))
+    command = ["chrt", "-f", str(PRIORITY), "fio", "--name=held-out", f"--read_iolog={log}", "--direct=1"]
+    command += ["--ioengine=libaio", f"--iodepth={load.depth}", "--lat_percentiles=1", "--output-format=json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     latency = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]["lat_ns"]
     return {"mean": latency["mean"] / 1e3, "median": latency["percentile"]["50.000000"] / 1e3}
 
@@ -88,38 +100,44 @@ def tools(folder: Path) -> Path:
     return wrapper.parent
 
 
-def one(number: int, budget_s: int, folder: Path) -> dict[str, Any]:
-    truth = COMMON | DRIVES[number]
-    target, run = folder / f"drive-{number}.img", folder / f"run-{number}"
-    ioassay = [sys.executable, "-m", "ioassay"]
-    options = [word for name, value in truth.items() for word in ("--set", f"{name}={text(value)}")]
-    serve = [*ioassay, "device", "serve", "--size", str(SIZE_BYTES), "--transport", f"fuse:{target}", *options]
-    serve += ["--realtime", "--prefault", "--json", "--stats", str(folder / f"stats-{number}")]
-    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
+@contextmanager
+def served(number: int, target: Path) -> Iterator[None]:
+    """A fresh drive, full as if written in sequence."""
+    options = [word for name, value in DRIVES[number].items() for word in ("--set", f"{name}={text(value)}")]
+    command = [*IOASSAY, "device", "serve", "--size", str(SIZE_BYTES), "--transport", f"fuse:{target}", *options]
+    with subprocess.Popen(
+        [*command, "--realtime", "--prefault", "--json"], stdout=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stdout is not None
             if not server.stdout.readline():
                 raise SystemExit("the drive was not served; see above why")
-            learn = ["nice", "-n", "-10", *ioassay, "drive", "learn", str(target), "--destroy-data", str(target)]
-            learn += ["--budget", f"{budget_s}s", "--output", str(run), "--json"]
-            environment = os.environ | {"PATH": f"{tools(folder)}:{os.environ['PATH']}"}
-            done = subprocess.run(learn, capture_output=True, text=True, check=False, env=environment)
-            description = run / "drive.toml"
-            if not description.exists():
-                return {"failure": (done.stderr or done.stdout)[-400:]}
-            entries = tomllib.loads(description.read_text())["drive"]
-            twin = {name: entry["value"] if isinstance(entry, dict) else entry for name, entry in entries.items()}
-            errors = {}
-            simulated = SimulatedTarget(twin)
-            for load in HELD_OUT:
-                measured = under_fio(load, target)
-                modelled = simulated.run([load])[0].statistics
-                errors[load.name] = {
-                    "mean": modelled["mean_us"] / measured["mean"] - 1,
-                    "median": modelled["p50_us"] / measured["median"] - 1,
-                }
+            yield
         finally:
             server.send_signal(signal.SIGINT)
+
+
+def one(number: int, budget_s: int, folder: Path) -> dict[str, Any]:
+    truth, target, run = DRIVES[number], folder / f"drive-{number}.img", folder / f"run-{number}"
+    learn = ["nice", "-n", "-10", *IOASSAY, "drive", "learn", str(target), "--destroy-data", str(target)]
+    learn += ["--budget", f"{budget_s}s", "--output", str(run), "--json"]
+    environment = os.environ | {"PATH": f"{tools(folder)}:{os.environ['PATH']}"}
+    with served(number, target):
+        done = subprocess.run(learn, capture_output=True, text=True, check=False, env=environment)
+    description = run / "drive.toml"
+    if not description.exists():
+        return {"failure": (done.stderr or done.stdout)[-400:]}
+    entries = tomllib.loads(description.read_text())["drive"]
+    twin = {name: entry["value"] if isinstance(entry, dict) else entry for name, entry in entries.items()}
+    errors = {}
+    with served(number, target):
+        for load in HELD_OUT:
+            measured = under_fio(load, target)
+            (modelled,) = (each.statistics for each in SimulatedTarget(twin, seed=SEED).run([load]))
+            errors[load.name] = {
+                "mean": modelled["mean_us"] / measured["mean"] - 1,
+                "median": modelled["p50_us"] / measured["median"] - 1,
+            }
     times = ("read_us", "command_read_us", "flash_channels", "flash_channel_mb_s", "link_mb_s", "page_type_read_us")
     return {
         "wrong": {name: twin.get(name) for name in STRUCTURE if twin.get(name) != truth[name]},
