@@ -93,7 +93,9 @@ def fit(readings: Sequence[Reading], *, capacity_bytes: int | None, laid_out: bo
     of_writes = [] if laid_out else [each for each in usable if each.load in plain_writes]
     sides: list[_ReadSide] = []
     if of_reads:
-        fastest = max((each.statistics.get("iops", 0.0) for each in usable if each.load.operation != "read"), default=0.0)
+        fastest = max(
+            (each.statistics.get("iops", 0.0) for each in usable if each.load.operation != "read"), default=0.0
+        )
         sides.append(_ReadSide(of_reads, laid_out=laid_out, deadline=deadline, written_per_s=fastest))
     if of_writes:
         sides.append(_PlainWrites(of_writes, deadline=deadline))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,11 +97,11 @@ def steady_loads(known: Known, unit_bytes: int, elements: int) -> tuple[Load, ..
     return (
         load(OVERWRITE, 2 * known.capacity_bytes // size, **several),
         load("steady-depth-1", 3000),
+        load(LATE_FILL, 4000, size_bytes=64 * KIB, depth=8, rest_s=0.5, in_order=True),
         load("steady-mixed-8", 6000, depth=8, operation="mixed", read_share=0.5),
         load("steady-mixed-1", 3000, operation="mixed", read_share=0.7),
         load("steady-mixed-64", 12000, depth=64, operation="mixed", read_share=0.5),
         load("steady-mixed-32", 6000, depth=32, operation="mixed", read_share=0.8),
-        load(LATE_FILL, 4000, size_bytes=64 * KIB, depth=8, rest_s=0.5, in_order=True),
     )
 
 
@@ -141,17 +141,28 @@ def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3,
     plain = rest[places]
     rows = rows or (max(1, period // elements) if period else 0)
     best, squares = [float(np.median(plain))], math.inf
-    for count in types:
-        of_type = (places // elements) % (rows or len(rest)) % count
-        if len(set(of_type)) < count or (rows > 1 and count > rows):
+    for count, cycle in _cycles(types, rows):
+        of_type = (places // elements) % (cycle or len(rest)) % count
+        if len(set(of_type)) < count or (cycle > 1 and count > cycle):
             continue
         levels = [float(np.median(plain[of_type == each])) for each in range(count)]
         left = float(np.minimum(np.abs(np.log(plain / np.array(levels)[of_type])), 0.5).mean())
         if count == 1 or left < 0.5 * squares - 0.005:
-            best, squares = levels, left
+            best, squares, rows = levels, left, cycle
     stall_us = float(np.median(rest[delayed])) if period else 0.0
     fast_us = float(np.median(latencies[:fast])) if fast else 0.0
     return Sweep(fast, onset, period, rows, len(best), tuple(best), stall_us, fast_us)
+
+
+def _cycles(types: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
+    """Numbers of page types, with the rows after which they begin anew: where those are not known, types tell them."""
+    for count in types:
+        yield count, rows
+        if not rows and count > 1:
+            yield from ((count, cycle) for cycle in range(count + 1, _MOST_ROWS) if cycle % count)
+
+
+_MOST_ROWS = 64
 
 
 def _delays(latencies: np.ndarray) -> tuple[np.ndarray, int]:
@@ -336,16 +347,22 @@ def _early_features(readings: Mapping[str, Reading], seen: Sweep, elements: int)
 
 
 def _collecting_features(readings: Mapping[str, Reading]) -> Features:
-    """Of the overwrite: levels over its course, and of its second half the quantiles."""
+    """Of the overwrite: levels over its course, and of its second half the quantiles; then those of a later burst,
+    which goes to what the background has made free."""
     found = _features(readings, _COLLECTING)
     latencies = readings[OVERWRITE].latencies_us
     if latencies is None:
         return found | _features(readings, {OVERWRITE: {"mean_us": 0.02, "p50_us": 0.06, "p99_us": 0.06}})
-    parts = np.array_split(latencies, 12)
-    found |= {f"part {number}": (float(part.mean()), 0.05) for number, part in enumerate(parts)}
     late = latencies[len(latencies) // 2 :]
-    found |= {f"late {share}": (float(np.quantile(late, share)), 0.06) for share in (0.5, 0.9, 0.99)}
-    return found | {"late": (float(late.mean()), 0.02)}
+    level = float(late.mean())
+    parts = [float(part.mean()) for part in np.array_split(latencies, 12)]
+    quantiles = [float(np.quantile(late, share)) for share in (0.5, 0.9, 0.99)]
+    burst = readings[LATE_FILL].latencies_us if LATE_FILL in readings else None
+    bursts = [] if burst is None else np.split(burst, [len(burst) * share // 16 for share in (1, 2, 4, 8)])
+    ratios = [(parts, 0.04), (quantiles, 0.06), ([float(part.mean()) for part in bursts if len(part)], 0.06)]
+    for number, (values, error) in enumerate(ratios):
+        found |= {f"late {number}.{place}": (value / level, error) for place, value in enumerate(values)}
+    return found | {"late": (level, 0.03)}
 
 
 def _difference(modelled: Features, measured: Features) -> tuple[np.ndarray, np.ndarray]:
@@ -415,6 +432,15 @@ class WriteSide:
         self.reading_rules: Options = {}
         self.of_rules: list[tuple[float, Options]] = []
         self.of_collection: dict[_Shape, float] = {}
+        if OVERWRITE in self._steady and not self.shape.region:
+            # With times from what was seen: they fit badly where garbage is collected otherwise.
+            for _ in range(1 if self._seen.period else 2):
+                if self.shape.cache:
+                    sizes = [part * MIB // 8 << power for power in range(10) for part in (2, 3)]
+                    caches = (replace(self.shape, cache=size) for size in (self.shape.cache, *sizes))
+                    self.shape = min(caches, key=lambda each: self._unlike(each, self.values))
+                self._fit_collection()
+            plain = [(self.shape, self._values(self.shape.background))]
         self._settle([(replace(shape, base=number), values) for number in range(len(bases)) for shape, values in plain])
         if self.squares > _BAD and (folding := self._folding()):
             before = (self.squares, self.shape, self.values, self.cache_interval)
@@ -453,7 +479,7 @@ class WriteSide:
         taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0 + link
         levels = [max(level - taken - channel, 10.0) for level in self._seen.levels]
         # An erasure that delays nothing takes no longer than a program.
-        found = {_COMMAND.name: max(taken - link, 0.3), _PER_4K.name: 0.0, _ERASE.name: 0.8 * max(levels)}
+        found = {_COMMAND.name: max(taken - link, 0.3), _PER_4K.name: 0.0, _ERASE.name: 0.8 * min(levels)}
         found[_RATE.name] = 1.02 * max(each.statistics.get("iops", 1.0) for each in self._early.values())
         found |= {name: math.exp(term.centre) for name, term in self._limits.items()}
         found |= {_program_term(number).name: level for number, level in enumerate(levels)}
@@ -491,7 +517,12 @@ class WriteSide:
         folded = replace(
             shape, rows=rows, exported=exported, spare=max(4, round(0.2 * exported)), region=region, types=1
         )
-        return [(replace(folded, folding=each, background=0), slower) for each in ("full", "both")]
+        starts = [
+            replace(folded, folding=each, background=0, region=count)
+            for each in ("full", "both")
+            for count in sorted({region, *range(1, region, max(1, region // 8))})
+        ]
+        return [(each, slower) for each in sorted(starts, key=lambda each: self._unlike(each, slower))[:3]]
 
     def _first_cache(self) -> int:
         """What it takes beyond what leaves it meanwhile, bytes; a large one where nothing fills it."""
@@ -510,19 +541,28 @@ class WriteSide:
         except (CoreError, UsageError):
             return None
 
+    def _seen_of(self, shape: _Shape) -> Sweep:
+        """What the first load shows of a drive of that shape."""
+        return replace(self._seen, types=1) if shape.region and shape.folding != "idle" else self._seen
+
     def _residuals(self, shape: _Shape, at: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         values = {term.name: term.value(each) for term, each in zip(shape.terms(self._limits), at, strict=True)}
         run = self._run(shape, values, self._early)
         if run is None:
             return None
-        seen = replace(self._seen, types=1) if shape.region and shape.folding != "idle" else self._seen
+        seen = self._seen_of(shape)
         return _difference(
             _early_features(run[0], seen, self._elements), _early_features(self._early, seen, self._elements)
         )
 
+    def _unlike(self, shape: _Shape, values: Mapping[str, float]) -> float:
+        """How far the early loads are off."""
+        found = self._residuals(shape, _coordinates(shape.terms(self._limits), values))
+        return math.inf if found is None else float(np.minimum(np.abs(found[0] / found[1]), 50).sum())
+
     def _optimise(self, shape: _Shape, values: Mapping[str, float], steps: int, *, final: bool = False) -> None:
         terms = shape.terms(self._limits)
-        start = np.array([_coordinate(term, values[term.name]) for term in terms])
+        start = _coordinates(terms, values)
         at, self.squares, self.covariance = least_squares.minimise(
             lambda each: self._residuals(shape, each), start, terms, steps, final=final
         )
@@ -538,13 +578,13 @@ class WriteSide:
                 shape, interval = self._with_cache(shape, values, FILL)
             self._optimise(shape, values, 3)
             worth = _WORTH * (bool(shape.region) + shape.has_rate)
-            found.append((self.squares + worth, self.shape, self.values, interval or self.cache_interval))
+            found.append((worth, self.squares, self.shape, self.values, interval or self.cache_interval))
             # The size again, with these times.
             shape, interval = self._with_cache(self.shape, self.values, FILL)
             if interval is not None and shape != self.shape:
                 self._optimise(shape, self.values, 2)
-                found.append((self.squares + worth, self.shape, self.values, interval))
-        _, self.shape, self.values, self.cache_interval = min(found, key=lambda each: each[0])
+                found.append((worth, self.squares, self.shape, self.values, interval))
+        _, self.squares, self.shape, self.values, self.cache_interval = min(found, key=lambda each: each[0] + each[1])
 
     def _with_cache(
         self, shape: _Shape, values: Mapping[str, float], name: str
@@ -592,32 +632,40 @@ class WriteSide:
         best = max((size for size in near if found[size] <= least), key=lambda size: (size & -size, -found[size]))
         margin = reading.load.size_bytes + int(0.015 * best)
         interval = (max(unit, best - margin), best + margin)
-        return replace(shape, cache=_roundest(*interval)), interval
+        other = replace(shape, cache=_roundest(*interval))
+        if self._unlike(shape, values) < 0.5 * self._unlike(other, values):
+            return shape, None  # erasures hide where it is full
+        return other, interval
 
     def _fit_collection(self) -> None:
         """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
-        wanted = _collecting_features(self._steady)
         loads = {**self._early, **self._before_mixed()}
         known: dict[_Shape, float] = {}
 
+        def features(readings: Mapping[str, Reading], seen: Sweep) -> Features:
+            return _collecting_features(readings) | _early_features(readings, seen, self._elements)
+
         def loss(shape: _Shape) -> float:
             if shape not in known:
-                run = self._run(shape, self.values, loads)
-                known[shape] = math.inf
-                if run is not None:
-                    known[shape] = _loss(_collecting_features(run[0]), wanted)
+                values = self._values(shape.background)
+                if math.isfinite(self.squares) and bool(shape.background) == bool(self.shape.background):
+                    values = self.values
+                run, seen = self._run(shape, values, loads), self._seen_of(shape)
+                known[shape] = _loss(features(run[0], seen), features(loads, seen)) if run else math.inf
             return known[shape]
 
         is_told = bool(self._seen.period) and (not self.shape.region or self.shape.folding == "idle")
         start = self.shape
-        grid = [replace(start, hot_cold=hot, background=number) for number in (0, 2, 5) for hot in (False, True)]
+        grid = [replace(start, hot_cold=hot, background=number) for number in (0, 1, 2, 4, 7) for hot in (False, True)]
         if self.of_collection:
             grid = [start]
         elif not is_told:
-            spares = [max(4, round(start.exported * share)) for share in (0.06, 0.1, 0.15, 0.22, 0.3, 0.4)]
-            start = min((replace(start, spare=spare) for spare in spares), key=loss)
-            grid = [replace(start, hot_cold=hot, background=number) for number in (0, 2) for hot in (False, True)]
-        best = min(grid, key=loss)
+            spacious = [self._spacious(start, start.rows, share) for share in _SPARE]
+            start = self._least((replace(each, background=number) for each in spacious for number in (3, 0, 9)), loss)
+            share = start.spare / start.exported
+            start = self._least((start, *(self._spacious(start, rows, share) for rows in self._rows())), loss)
+            grid = [replace(start, hot_cold=hot) for hot in (False, True)]
+        best = self._least(grid, loss)
         improves = True
         while improves and time.process_time() < self._deadline:
             improves = False
@@ -627,11 +675,32 @@ class WriteSide:
         self.shape = best
         self.of_collection = known
 
+    def _least(self, shapes: Iterable[_Shape], loss: Callable[[_Shape], float]) -> _Shape:
+        """The best of those for which there is time, or the first."""
+        several = iter(shapes)
+        best = next(several)
+        for shape in several:
+            if time.process_time() > self._deadline:
+                break
+            best = min(best, shape, key=loss)
+        return best
+
+    def _rows(self) -> list[int]:
+        """Of a superblock: as many as some numbers of superblocks have, where nothing tells them."""
+        if self._seen.rows or self.shape.region:
+            return [self.shape.rows]
+        return sorted({max(1, round(self._exported(1) / number)) for number in _SUPERBLOCKS})
+
+    def _spacious(self, shape: _Shape, rows: int, share: float) -> _Shape:
+        exported = self._exported(rows)
+        return replace(shape, rows=rows, exported=exported, spare=max(4, round(exported * share)))
+
     def _changes(self, shape: _Shape, is_told: bool) -> list[_Shape]:
         found = [replace(shape, background=shape.background + step) for step in (1, -1, 3)]
         found.append(replace(shape, hot_cold=not shape.hot_cold))
         if not is_told:
             found += [replace(shape, spare=shape.spare + step, background=shape.background - step) for step in (1, -1)]
+            found += [replace(shape, spare=shape.spare + step, background=shape.background - step) for step in (4, -4)]
             steps = sorted({max(1, round(shape.spare * share)) for share in (0.1, 0.03)} | {1}, reverse=True)
             found += [replace(shape, spare=shape.spare + sign * step) for step in steps for sign in (1, -1)]
             if shape.region:
@@ -681,7 +750,7 @@ class WriteSide:
             return []
         found, target = run
         target.set_timing(self.reading_rules)
-        rest = [each for name, each in self._steady.items() if name not in found and name != LATE_FILL]
+        rest = [each for name, each in self._steady.items() if name not in found]
         found |= {each.load.name: each for each in target.run([_again(each) for each in rest])}
         return [
             Residual(measured.load, name, measured.statistics[name], found[load].statistics[name], load not in HELD_OUT)
@@ -779,9 +848,10 @@ class WriteSide:
         return found
 
     def _before_mixed(self) -> dict[str, Reading]:
-        return {name: each for name, each in self._steady.items() if name in (OVERWRITE, "steady-depth-1")}
+        return {name: each for name, each in self._steady.items() if name in _BEFORE_MIXED}
 
 
+_BEFORE_MIXED = (OVERWRITE, "steady-depth-1", LATE_FILL)
 HELD_OUT = frozenset({"steady-mixed-32"})
 MOST_SQUARES = 300.0
 """Of the early loads, of a drive that writes as the model does: of 12 to 20 statistics."""
@@ -796,6 +866,8 @@ def _again(reading: Reading) -> Load:
     return replace(reading.load, requests=reading.requests)
 
 
+_SPARE = (0.15, 0.22, 0.1, 0.3, 0.06, 0.4)
+_SUPERBLOCKS = (60, 80, 110, 150, 200, 260)
 _WORTH = 6.0
 _BAD, _MUCH_BETTER = 60.0, 0.5
 """Squares of the early loads beyond those of noise; and the share of them with which another structure may do."""
@@ -808,6 +880,10 @@ _FINEST_STEP = 1.06
 
 def _suspending(count: int) -> Options:
     return {"read_priority": True, "program_suspensions": count}
+
+
+def _coordinates(terms: Sequence[Term], values: Mapping[str, float]) -> np.ndarray:
+    return np.array([_coordinate(term, values[term.name]) for term in terms])
 
 
 def _coordinate(term: Term, value: float) -> float:
