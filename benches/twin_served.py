@@ -4,9 +4,10 @@
 
 Each drive is served (`ioassay device serve --realtime`, write cache of 2 MiB) and learned (`ioassay drive learn`, its
 fio under SCHED_FIFO, below the server's priority). Printed are the wrong parts of the structure, the parameters with
-their true values, and for loads of reads that no battery has: how far mean and median latency of the simulated twin are
-from those of the served drive under fio. Stalls of the host are in the means. A drive without description, such as one
-called a misfit, is a failure. Needs root, fio and FUSE. With `--folder` the runs are kept.
+their true values, and for loads of reads, then of writes, that no battery has: how far mean and median latency of the
+simulated twin are from those of the served drive under fio, which both get the same requests in the same order. Stalls
+of the host are in the means. A drive without description, such as one called a misfit, is a failure. Needs root, fio
+and FUSE. With `--folder` the runs are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from ioassay.packs.ssd.twin.loads import Load
-from ioassay.packs.ssd.twin.simulated import SimulatedTarget, arrays
+from ioassay.packs.ssd.twin.simulated import READ, SimulatedTarget, arrays
 
 KIB, MIB = 1024, 2**20
 SIZE_BYTES = 64 * MIB
@@ -55,7 +56,7 @@ DRIVES: tuple[dict[str, Any], ...] = (
 )
 """Read times that this host can show: 16 elements of 700 us give 23,000 reads a second."""
 REQUESTS, SEED = 8000, 5
-REST = {"span_bytes": SIZE_BYTES, "requests": REQUESTS}
+REST: dict[str, Any] = {"span_bytes": SIZE_BYTES, "requests": REQUESTS}
 HELD_OUT = (
     Load("8 KiB depth 6", "", "read", 8 * KIB, 6, **REST),
     Load("4 KiB depth 12", "", "read", 4 * KIB, 12, **REST),
@@ -63,6 +64,10 @@ HELD_OUT = (
     Load("32 KiB depth 3", "", "read", 32 * KIB, 3, **REST),
     Load("96 KiB depth 2", "", "read", 96 * KIB, 2, **REST),
     Load("128 KiB sequential depth 2", "", "read", 128 * KIB, 2, "sequential", **REST),
+    Load("4 KiB writes depth 8", "", "write", 4 * KIB, 8, **REST),
+    Load("4 KiB writes depth 24", "", "write", 4 * KIB, 24, **REST),
+    Load("8 KiB half reads depth 4", "", "mixed", 8 * KIB, 4, read_share=0.5, **REST),
+    Load("4 KiB Zipf writes depth 16", "", "write", 4 * KIB, 16, zipf=0.9, **REST),
 )
 PRIORITY = 5
 """Of fio under SCHED_FIFO: below the server's 10."""
@@ -74,20 +79,26 @@ def text(value: Any) -> str:
     return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def under_fio(load: Load, path: Path) -> dict[str, float]:
-    """Mean and median latency in microseconds, of the requests that the twin gets.
+def under_fio(load: Load, path: Path, draws: np.random.Generator) -> dict[str, float]:
+    """Mean and median latency in microseconds, of reads if there are any: the requests that the twin gets.
 
     By libaio: fio's io_uring has up to the next power of two in flight.
     """
-    requests = arrays(load, SIZE_BYTES, np.random.default_rng(SEED))
-    places = zip(requests["offset_bytes"], requests["bytes"], strict=True)
+    requests = arrays(load, SIZE_BYTES, draws)
+    names = np.where(requests["kind"] == READ, "read", "write")
+    places = zip(names, requests["offset_bytes"], requests["bytes"], strict=True)
     log = path.with_suffix(".iolog")
-    lines = ["fio version 2 iolog", f"{path} add", f"{path} open", *(f"{path} read {at} {size}" for at, size in places)]
+    lines = [
+        "fio version 2 iolog",
+        f"{path} add",
+        f"{path} open",
+        *(f"{path} {name} {at} {size}" for name, at, size in places),
+    ]
     log.write_text("\n".join([*lines, f"{path} close", ""]))
     command = ["chrt", "-f", str(PRIORITY), "fio", "--name=held-out", f"--read_iolog={log}", "--direct=1"]
     command += ["--ioengine=libaio", f"--iodepth={load.depth}", "--lat_percentiles=1", "--output-format=json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    latency = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]["lat_ns"]
+    latency = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0][names.min()]["lat_ns"]
     return {"mean": latency["mean"] / 1e3, "median": latency["percentile"]["50.000000"] / 1e3}
 
 
@@ -131,9 +142,10 @@ def one(number: int, budget_s: int, folder: Path) -> dict[str, Any]:
     twin = {name: entry["value"] if isinstance(entry, dict) else entry for name, entry in entries.items()}
     errors = {}
     with served(number, target):
+        simulated, draws = SimulatedTarget(twin, seed=SEED), np.random.default_rng(SEED)
         for load in HELD_OUT:
-            measured = under_fio(load, target)
-            (modelled,) = (each.statistics for each in SimulatedTarget(twin, seed=SEED).run([load]))
+            measured, (reading,) = under_fio(load, target, draws), simulated.run([load])
+            modelled = reading.statistics
             errors[load.name] = {
                 "mean": modelled["mean_us"] / measured["mean"] - 1,
                 "median": modelled["p50_us"] / measured["median"] - 1,
