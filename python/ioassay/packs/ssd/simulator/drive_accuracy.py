@@ -77,13 +77,11 @@ def accuracy(drive: DriveFile, measurement: Measurement, options: Mapping[str, A
     of_campaign = {name: entry.value for name, entry in measurement.options.items()}
     model = small({**drive.options, **of_campaign, **(options or {})}, measurement.points)
     try:
-        comparisons = tuple(
-            Comparison(point, simulated(model, point), is_fitted=point in measurement.fitted)
-            for point in measurement.points
-        )
+        answers = [simulated(model, point) for point in measurement.points]
     except UsageError as error:
         raise InputError(f"{drive.path}: measurements.{measurement.name}: {error}") from None
-    return Accuracy(measurement, comparisons)
+    both = zip(measurement.points, answers, strict=True)
+    return Accuracy(measurement, tuple(Comparison(point, done, point in measurement.fitted) for point, done in both))
 
 
 def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
@@ -117,16 +115,15 @@ def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]
 
     A drive with an SLC region keeps its blocks: how long the first writes are fast depends on them.
     """
-    if read(NAMES["slc_region"], options.get("slc_region", 0)):
+    names = ("slc_region", "page", "reserve", "min_free", "blocks", "pages_per_block")
+    given = (read(NAMES[name], options.get(name, NAMES[name].default)) for name in names)
+    slc_region, page_bytes, reserve, min_free, blocks, pages = given
+    if slc_region:
         return dict(options)
-    page_bytes = int(read(NAMES["page"], options.get("page", NAMES["page"].default)))
-    written = [
-        _requests(options, point) * max(point.size_bytes, page_bytes) for point in points if point.operation == "write"
-    ]
+    writes = [point for point in points if point.operation == "write"]
+    written = [_requests(options, point) * max(point.size_bytes, page_bytes) for point in writes]
     written += [_FLOW_BYTES for point in points if point.flows]
-    reserve, min_free = (float(options.get(name, NAMES[name].default)) for name in ("reserve", "min_free"))
     wanted_bytes = _CAPACITY_BYTES + _SPARE_OF_WRITES * max(written, default=0) / max(reserve - min_free, 0.01)
-    blocks, pages = (int(options.get(name, NAMES[name].default)) for name in ("blocks", "pages_per_block"))
     fewer = min(blocks, _BLOCKS)
     share = wanted_bytes / simulator.check(options)["capacity_bytes"] * blocks / fewer
     fewer_pages = math.ceil(pages * share / _PAGES) * _PAGES
