@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,8 @@ from ioassay.simulation.options import of_key
 from ioassay.simulation.trace_parameters import KEYS
 from ioassay.units import parse_duration_s, parse_size
 
-_WORDS = {
-    **dict.fromkeys(("read", "write", "mixed"), "operation"),
-    **dict.fromkeys(("random", "sequential", "zipf"), "pattern"),
-}
+_WORDS = dict.fromkeys(("read", "write", "mixed"), "operation")
+_WORDS |= dict.fromkeys(("random", "sequential", "zipf"), "pattern")
 """Values that may stand without their key."""
 _KEYS = (
     "name", "operation", "read_share", "size", "depth", "rate", "pattern", "range", "align", "priority", "requests",
@@ -53,7 +51,9 @@ def flows(*loads: str | Mapping[str, Any], seed: int = 1) -> dict[str, Any]:
         raise UsageError("no flow is given, expected one such as read,depth=8,size=4KiB")
     names: list[str] = []
     for flow in described:
-        wanted = flow.setdefault("name", _unused(flow["operation"], names))
+        word = flow["operation"]
+        unused = (name for name in (word, *(f"{word}-{number}" for number in range(2, 2**16))) if name not in names)
+        wanted = flow.setdefault("name", next(unused))
         if not re.fullmatch(r"[\w.-]+", wanted):
             raise UsageError(f"a flow is called '{wanted}', expected letters, digits, '.', '_' and '-'")
         if wanted in names:
@@ -130,11 +130,6 @@ def expected_requests(trace: Mapping[str, Any]) -> float:
     return sum(number or rate * span_s for number, rate in zip(given, rates, strict=True))
 
 
-def _unused(word: str, names: Iterable[str]) -> str:
-    taken = set(names)
-    return next(name for name in (word, *(f"{word}-{number}" for number in range(2, 2**16))) if name not in taken)
-
-
 def _flow(given: str | Mapping[str, Any]) -> dict[str, Any]:
     """Its keys, each value as it was written."""
     text = given if isinstance(given, str) else ",".join(f"{key}={value}" for key, value in given.items())
@@ -165,8 +160,10 @@ def _flow(given: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def _described(flow: Mapping[str, Any], capacity_bytes: int | None, seed: int, has_end: bool) -> dict[str, Any]:
     """ValueError, or UsageError of a recipe, for what cannot be; without a capacity, ranges are not looked at."""
-    size_bytes = _at_least_one("size", parse_size(flow.get("size", "4KiB")))
-    align_bytes = _at_least_one("align", parse_size(flow.get("align", size_bytes)))
+    size_bytes = parse_size(flow.get("size", "4KiB"))
+    align_bytes = parse_size(flow.get("align", size_bytes))
+    if not (size_bytes and align_bytes):
+        raise ValueError(f"{'align' if size_bytes else 'size'} is 0, expected at least 1 byte")
     begin_bytes, span_bytes = 0, size_bytes
     if capacity_bytes is not None:
         begin_bytes, end_bytes = _range(flow.get("range", "0-100%"), capacity_bytes, align_bytes)
@@ -208,10 +205,10 @@ def _range(text: str, capacity_bytes: int, align_bytes: int) -> tuple[int, int]:
     begin, dash, end = text.partition("-")
     if not dash:
         raise ValueError(f"range is {text}, expected BEGIN-END such as 0-50% or 1GiB-2GiB")
-    places = []
-    if end.strip().endswith("%") and begin.strip().isdecimal():
-        begin = f"{begin.strip()}%"
-    for place in (begin.strip(), end.strip()):
+    begin, end, places = begin.strip(), end.strip(), []
+    if end.endswith("%") and begin.isdecimal():
+        begin = f"{begin}%"
+    for place in (begin, end):
         share = float(place[:-1]) / 100 if place.endswith("%") else None
         place_bytes = parse_size(place) if share is None else round(share * capacity_bytes)
         if not 0 <= place_bytes <= capacity_bytes:
@@ -224,12 +221,6 @@ def _whole(name: str, text: Any) -> int:
     if not str(text).isdecimal() or int(text) == 0:
         raise ValueError(f"{name} is {text}, expected a whole number from 1 on")
     return int(text)
-
-
-def _at_least_one(name: str, size_bytes: int) -> int:
-    if size_bytes == 0:
-        raise ValueError(f"{name} is 0, expected at least 1 byte")
-    return size_bytes
 
 
 def _arrivals(rate: str) -> tuple[str, float]:
