@@ -48,17 +48,12 @@ def arrays(load: Load, capacity: int, draws: np.random.Generator) -> dict[str, n
         chosen = draws.integers(places, size=count)
     shares = {"read": 1.0, "mixed": load.read_share}
     kinds = np.where(draws.random(count) < shares.get(load.operation, 0.0), READ, WRITE).astype(np.uint8)
-    found: dict[str, np.ndarray] = {
-        "kind": kinds,
-        "offset_bytes": (load.begin_bytes + chosen * align).astype(np.uint64),
-        "bytes": np.full(count, size, dtype=np.uint32),
-    }
-    if load.operation != "durable":
-        return found
-    # Each write is followed by a flush, as one with O_DSYNC.
-    both: dict[str, np.ndarray] = {name: np.repeat(values, 2) for name, values in found.items()}
-    both["kind"][1::2] = FLUSH
-    return both
+    found: dict[str, np.ndarray] = {"kind": kinds, "bytes": np.full(count, size, dtype=np.uint32)}
+    found["offset_bytes"] = (load.begin_bytes + chosen * align).astype(np.uint64)
+    if load.operation == "durable":  # each write is followed by a flush, as one with O_DSYNC
+        found = {name: np.repeat(values, 2) for name, values in found.items()}
+        found["kind"][1::2] = FLUSH
+    return found
 
 
 def feed(load: Load) -> dict[str, Any]:
@@ -87,8 +82,8 @@ def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
     if load.operation == "durable":
         each = np.frombuffer(raw["latency_us"], dtype=np.float64)
         both = each[0::2] + each[1::2]
-        quantiles = zip(_QUANTILES, np.quantile(both, list(_QUANTILES.values())), strict=True)
-        found = {"mean_us": float(both.mean()), **{name: float(value) for name, value in quantiles}}
+        quantiles = map(float, np.quantile(both, list(_QUANTILES.values())))
+        found = {"mean_us": float(both.mean()), **dict(zip(_QUANTILES, quantiles, strict=True))}
         found["iops"] = len(both) / seconds
         bins, counts = np.unique(both, return_counts=True)
         return Reading(load, len(both), seconds, found, {}, both if load.in_order else None, bins, counts)
@@ -98,9 +93,7 @@ def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
     if load.operation == "mixed" and raw["write"]["count"]:
         found |= {f"write_{name}": value for name, value in statistics(raw["write"], seconds).items()}
     values, counts = times["response_ns"].buckets()
-    in_order = None
-    if load.in_order:
-        in_order = np.frombuffer(raw["latency_us"], dtype=np.float64)
+    in_order = np.frombuffer(raw["latency_us"], dtype=np.float64) if load.in_order else None
     bins = np.asarray(values, dtype=np.float64) / 1e3
     return Reading(load, times["count"], seconds, found, {}, in_order, bins, np.asarray(counts))
 
@@ -135,15 +128,12 @@ class SimulatedTarget:
         if load.rest_s:
             self._rest(load.rest_s)
         source = {"arrays": arrays(load, self.capacity_bytes, self._random)}
-        found = reading(
-            load, self._drive.run(source, feed(load), latencies=load.in_order or load.operation == "durable")
-        )
+        is_kept = load.in_order or load.operation == "durable"
+        found = reading(load, self._drive.run(source, feed(load), latencies=is_kept))
         if not self._noise:
             return found
-        noisy = {
-            name: value * math.exp(self._noise * self._random.standard_normal())
-            for name, value in found.statistics.items()
-        }
+        factors = {name: math.exp(self._noise * self._random.standard_normal()) for name in found.statistics}
+        noisy = {name: value * factors[name] for name, value in found.statistics.items()}
         return replace(found, statistics=noisy, noise=dict.fromkeys(noisy, self._noise))
 
     def _rest(self, seconds: float) -> None:
