@@ -132,22 +132,19 @@ def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
     requests = load.requests or (0 if load.seconds else span // load.size_bytes)
     if requests:
         made |= {"io_size": requests * load.size_bytes, "time_based": 0}
-    if load.seconds:
-        made["runtime"] = f"{round(load.seconds * 1000)}ms"
-    if load.align_bytes and load.pattern == "random":
-        made["blockalign"] = load.align_bytes
-    if load.operation == "mixed":
-        made["rwmixread"] = round(load.read_share * 100)
-    if load.operation == "durable":
-        made["sync"] = "dsync"
-    if load.stage == LAYOUT:
-        made["end_fsync"] = 1  # what comes next finds an empty write cache
-    if load.zipf:
-        made["random_distribution"] = f"zipf:{load.zipf:g}"
-    if load.rest_s:
-        made["run.cooldown"] = load.rest_s
-    # Where a latency is the answer, each request; else averages, whose scatter tells the noise.
-    return {**made, "logs": ["requests" if load.in_order else "lat"], "log_interval": f"{_WINDOW_MS}ms"}
+    made |= {
+        "runtime": f"{round(load.seconds * 1000)}ms" if load.seconds else None,
+        "blockalign": load.align_bytes if load.align_bytes and load.pattern == "random" else None,
+        "rwmixread": round(load.read_share * 100) if load.operation == "mixed" else None,
+        "sync": "dsync" if load.operation == "durable" else None,
+        "end_fsync": 1 if load.stage == LAYOUT else None,  # what comes next finds an empty write cache
+        "random_distribution": f"zipf:{load.zipf:g}" if load.zipf else None,
+        "run.cooldown": load.rest_s or None,
+        # Where a latency is the answer, each request; else averages, whose scatter tells the noise.
+        "logs": ["requests" if load.in_order else "lat"],
+        "log_interval": f"{_WINDOW_MS}ms",
+    }
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def reaches(load: Load, capacity_bytes: int) -> bool:
@@ -280,12 +277,9 @@ def _possible(statistics: dict[str, float]) -> dict[str, float]:
 
     Some published results of fio state 17 s for each percentile of a latency of 11 us.
     """
-    mean = statistics.get("mean_us", math.inf)
-    return {
-        name: value
-        for name, value in statistics.items()
-        if name not in _QUANTILES or value * (1 - _QUANTILES[name]) <= mean * (1 + 2 * _BIN_NOISE)
-    }
+    most = statistics.get("mean_us", math.inf) * (1 + 2 * _BIN_NOISE)
+    beyond = {name for name, share in _QUANTILES.items() if statistics.get(name, 0.0) * (1 - share) > most}
+    return {name: value for name, value in statistics.items() if name not in beyond}
 
 
 def _stated_quantile(metrics: Mapping[str, float], side: str, name: str) -> float | None:
@@ -327,17 +321,14 @@ def with_ceiling(found: Iterable[Reading]) -> list[Reading]:
     found = list(found)
     cached = [one for one in found if one.load.stage == HOST]
     own = [one for one in found if one.load.stage != HOST and one.load.operation == "read" and one.load.depth == 1]
-    fastest, of_drive = (
-        min((one.statistics.get("p50_us", math.inf) for one in each), default=math.inf) for each in (cached, own)
-    )
+    medians = ([one.statistics.get("p50_us", math.inf) for one in each] for each in (cached, own))
+    fastest, of_drive = (min(each, default=math.inf) for each in medians)
     if not fastest < _MOST_OF_DRIVE * of_drive:
         return found
     most = max(one.statistics.get("iops", 0.0) for one in cached) * _MOST_OF_CEILING
-
-    def is_near(one: Reading) -> bool:
-        return one.statistics.get("iops", 0.0) + one.statistics.get("write_iops", 0.0) > most
-
-    return [replace(one, is_host_bound=True) if one.load.stage != HOST and is_near(one) else one for one in found]
+    rates = [one.statistics.get("iops", 0.0) + one.statistics.get("write_iops", 0.0) for one in found]
+    near = [rate > most and one.load.stage != HOST for rate, one in zip(rates, found, strict=True)]
+    return [replace(one, is_host_bound=True) if is_near else one for is_near, one in zip(near, found, strict=True)]
 
 
 def noise_of(
@@ -364,10 +355,8 @@ def noise_of(
     found = {"mean_us": of_mean, "iops": of_mean}
     for name, quantile in _QUANTILES.items():
         step = math.sqrt(quantile * (1 - quantile) / effective)
-        low, middle, high = (
-            float(bins_us[min(int(np.searchsorted(shares, min(max(at, 0.0), 1.0))), len(bins_us) - 1)])
-            for at in (quantile - step, quantile, quantile + step)
-        )
+        places = np.searchsorted(shares, np.clip([quantile - step, quantile, quantile + step], 0.0, 1.0))
+        low, middle, high = bins_us[np.minimum(places, len(bins_us) - 1)].tolist()
         found[name] = math.hypot((high - low) / 2 / middle, _BIN_NOISE)
     return found
 
