@@ -11,7 +11,6 @@ import numpy as np
 
 from ioassay import _core
 from ioassay.errors import UsageError
-from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.twin.loads import Load, Reading
 from ioassay.simulation.options import setup
 
@@ -19,10 +18,6 @@ REQUESTS = 2000
 """Of a load that states none."""
 READ, WRITE, FLUSH = 0, 1, 3
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
-
-
-def capacity_bytes(options: Mapping[str, Any]) -> int:
-    return int(simulator.check(options)["capacity_bytes"])
 
 
 def new_drive(options: Mapping[str, Any]) -> Any:
