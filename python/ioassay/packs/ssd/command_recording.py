@@ -74,8 +74,7 @@ def record(
     format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
     requests cannot be watched: that requires root and BPF.
     """
-    how: dict[str, Any] = {"to": to, "lose": lose, "force": force}
-    return run(words(command), Path(output), watch, everybody=everybody, device=device, **how)
+    return run(words(command), Path(output), watch, everybody=everybody, device=device, to=to, lose=lose, force=force)
 
 
 def run(
