@@ -72,12 +72,9 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
     if found is None:
         return []
     fit, said = found.fit, [*statements(found.fit, is_laid_out=found.writes)]
-    numbers: dict[str, Any] = {
-        "misfit": fit.misfit,
-        "options": dict(fit.options),
-        "parameters": [*map(asdict, fit.parameters)],
-    }
-    numbers |= {"mean_error": mean_error(judged(fit)), "loads": len(found.readings)}
+    numbers: dict[str, Any] = {"misfit": fit.misfit, "options": dict(fit.options)}
+    numbers |= {"parameters": [*map(asdict, fit.parameters)], "mean_error": mean_error(judged(fit))}
+    numbers["loads"] = len(found.readings)
     if fit.misfit:
         return [Finding(title=HEADING, statements=said, statistics=numbers, severity="warning", leads=True)]
     tables, untold = [parameters(fit.parameters), worst(fit.residuals)], [*_untold(fit.parameters)]

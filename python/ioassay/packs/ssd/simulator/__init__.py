@@ -321,17 +321,13 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
     merged = {**saved, **given}
     if not resume:
         merged.pop(PRECONDITION, None)
-    used = _value(saved, NAMES["policy"]) != NONE
+    buffers = {known_options.BUFFER} if _value(saved, NAMES["policy"]) != NONE else set()
     # With the defaults of all of them there is no controller, which is another drive.
     controller = [option for option in OPTIONS if option.group == CONTROLLER]
     has_controller = all(any(_value(of, each) != _value({}, each) for each in controller) for of in (saved, merged))
     for option in OPTIONS:
         free = option.is_timing and (option.group == DRIVE or has_controller)
-        fixed = (
-            resume
-            or (option.group in (DRIVE, CONTROLLER) and not free)
-            or (option.group == known_options.BUFFER and used)
-        )
+        fixed = resume or (option.group in {DRIVE, CONTROLLER, *buffers} and not free)
         if fixed and option.group != PRECONDITION and _value(saved, option) != _value(merged, option):
             was, name = saved.get(option.name, option.default), option.name.replace("_", "-")
             raise UsageError(f"{name} is {given[option.name]}, and the state in {path} is of a drive with {name} {was}")

@@ -55,11 +55,8 @@ class Accuracy:
 
     def errors(self, statistic: str, fitted: bool | None = None) -> list[float]:
         """Absolute errors, of the fitted points, of those held out, or of all."""
-        return [
-            abs(each.error(statistic))
-            for each in self.comparisons
-            if statistic in each.point.statistics and fitted in (None, each.is_fitted)
-        ]
+        chosen = (each for each in self.comparisons if fitted in (None, each.is_fitted))
+        return [abs(each.error(statistic)) for each in chosen if statistic in each.point.statistics]
 
     def mean_error(self, statistic: str, fitted: bool | None = None) -> float:
         errors = self.errors(statistic, fitted)

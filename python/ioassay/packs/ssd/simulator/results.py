@@ -272,8 +272,6 @@ def _ratio(part: float, whole: float) -> float | None:
 
 LARGE_ERROR = 0.05
 """An error above which a warning asks for a larger sample."""
-_TIMELESS = ("unaligned",)
-"""Options of the arrival mode that hits depend on without a drive."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +333,8 @@ def sampled(raw: Mapping[str, Any]) -> SampledHits:
 def check_sampled(options: Mapping[str, Any]) -> None:
     """UsageError for an option of a simulation that has no effect on a sample: when requests come, and wear."""
     for name in options:
-        if name in NAMES and NAMES[name].group in (FEED, PRECONDITION) and name not in _TIMELESS:
+        # Of the options of a feed, hits depend on `unaligned` without a drive.
+        if name in NAMES and NAMES[name].group in (FEED, PRECONDITION) and name != "unaligned":
             both = f"{name.replace('_', '-')} and sample do not go together"
             raise UsageError(f"{both}: a sample has hit ratios, and no times or wear")
 

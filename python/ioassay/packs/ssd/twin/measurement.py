@@ -174,17 +174,16 @@ def load_of(trial: Trial) -> Load | None:
     kind = _LOADS.get(str(given.get("rw", "read")))
     jobs, engine = int(given.get("numjobs", 1)), str(given.get("ioengine", "psync"))
     is_cached = str(given.get("direct", 0)) not in ("1", "True") and trial.study != HOST
-    if kind is None or is_cached or engine not in _QUEUED | _SYNCHRONOUS or (jobs > 1 and kind[1] == "sequential"):
-        return None
     distribution, _, theta = str(given.get("random_distribution", "random")).partition(":")
+    is_known = engine in _QUEUED | _SYNCHRONOUS and distribution in ("random", "zipf")
+    if kind is None or is_cached or not is_known or (jobs > 1 and kind[1] == "sequential"):
+        return None
     try:
         size_bytes, span_bytes = _bytes(given, "bs", 4096), _bytes(given, "size", 0)
         depth = int(given.get("iodepth", 1)) if engine in _QUEUED else 1
         # fio has no more in flight than a job's `size` has requests, wherever they lie, unless time ends it.
         if span_bytes and str(given.get("time_based", 0)) not in ("1", "True"):
             depth = max(1, min(depth, span_bytes // size_bytes))
-        if distribution not in ("random", "zipf"):
-            return None
         case = trial.point.get("case")
         named = str(case) if case is not None else f"{trial.study} {plan.describe(trial.point)}"
         operation, pattern = kind

@@ -214,11 +214,8 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
     """
     queued = readings.get(SINGLE + QUEUED)
     least_us = _queue_us(queued) / 3 if queued is not None else 0.0
-    points = [
-        (reading.load, _service_us(reading), math.hypot(reading.noise.get("mean_us", 0.01), 0.005))
-        for name, reading in readings.items()
-        if name.startswith("size-")
-    ]
+    sizes = [each for name, each in readings.items() if name.startswith("size-")]
+    points = [(each.load, _service_us(each), math.hypot(each.noise.get("mean_us", 0.01), 0.005)) for each in sizes]
     squares = {}
     for page in range(PAGE, min(unit, _LARGEST_PAGE) + 1, PAGE):
         if unit % page or len(points) < 4:
@@ -231,8 +228,8 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
         alike[:, 1] += alike[:, 2]
         one = _least_squares(np.delete(alike, 2, axis=1), values)
         # A small read takes at most as long as a whole one, and at least half of it.
-        both = table.copy()
-        both[:, 1], both[:, 2] = table[:, 1] + table[:, 2], table[:, 1] + table[:, 2] / 2
+        both = alike.copy()
+        both[:, 2] = table[:, 1] + table[:, 2] / 2
         squares[page] = min(one, _least_squares(both, values) + _PARAMETER)
     return (min(squares, key=squares.__getitem__) if squares else 0), squares
 

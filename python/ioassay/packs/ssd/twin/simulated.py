@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -58,11 +59,8 @@ def feed(load: Load) -> dict[str, Any]:
 def statistics(times: Mapping[str, Any], seconds: float) -> dict[str, float]:
     """Of the requests of one kind in the core's result."""
     quantiles = times["response_ns"].quantiles(list(_QUANTILES.values()))
-    return {
-        "mean_us": times["mean_response_ps"] / 1e6,
-        **{name: value / 1e3 for name, value in zip(_QUANTILES, quantiles, strict=True)},
-        "iops": times["count"] / seconds,
-    }
+    found = {name: value / 1e3 for name, value in zip(_QUANTILES, quantiles, strict=True)}
+    return {"mean_us": times["mean_response_ps"] / 1e6, **found, "iops": times["count"] / seconds}
 
 
 def seconds_of(raw: Mapping[str, Any]) -> float:
@@ -107,9 +105,8 @@ class SimulatedTarget:
 
     def copy(self) -> SimulatedTarget:
         """The same drive in the same state, with random numbers of its own."""
-        other = SimulatedTarget.__new__(SimulatedTarget)
-        other._noise, other._drive = self._noise, self._drive.copy()
-        other._random = np.random.default_rng(self._random.integers(2**31))
+        other = copy.copy(self)
+        other._drive, other._random = self._drive.copy(), np.random.default_rng(self._random.integers(2**31))
         return other
 
     def set_timing(self, options: Mapping[str, Any]) -> None:
