@@ -46,8 +46,7 @@ def judged(fit: Fit) -> list[Residual]:
 
 def learned(root: Path) -> Learned | None:
     """What a run measured of a drive; None for any other run. The same object while the run's records are the same."""
-    asked = root / LEARN
-    if not asked.is_file():
+    if not (root / LEARN).is_file():
         return None
     store = RunStore.open(root)
     return _learned(root, sum(store.has(trial.id) for trial in store.trials()))

@@ -234,18 +234,13 @@ def sweep(
 
 def _limited(options: Mapping[str, Any], state: str | Path | None, *, resume: bool = False) -> dict[str, Any]:
     """The core's description of a simulation that keeps to the memory that is available."""
-    wanted = {**setup(options), "available_bytes": int(_most_bytes())}
+    wanted = {**setup(options), "available_bytes": int(known_options.available_bytes() * known_options.MEMORY_SHARE)}
     return {**wanted, "state": {"path": str(state), "resumed": resume}} if state else wanted
-
-
-def _most_bytes() -> float:
-    """Of memory that simulations may take."""
-    return known_options.available_bytes() * known_options.MEMORY_SHARE
 
 
 def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     """The runs in order, as many at a time as memory has room for; one that alone has none stands alone."""
-    most_bytes = _most_bytes()
+    most_bytes = known_options.available_bytes() * known_options.MEMORY_SHARE
     group: list[Mapping[str, Any]] = []
     group_bytes = 0
     for options in runs:

@@ -97,7 +97,16 @@ class FlowParameters:
         self.trace(repetition=0)
 
     def requests(self) -> float:
-        return expected_requests(flows(*self.loads))
+        """About how many they issue; of a closed loop that ends by time, with a usual rate of a drive."""
+        loads = flows(*self.loads)["flows"]
+        rates = [_arrivals(load["rate"])[1] if "rate" in load else _USUAL_PER_SECOND for load in loads]
+        given = [float(load.get("requests", 0)) or None for load in loads]
+        spans = [
+            parse_duration_s(load["seconds"]) if "seconds" in load else (number or 0.0) / rate
+            for load, number, rate in zip(loads, given, rates, strict=True)
+        ]
+        span_s = max(spans) or _DEFAULT_S
+        return sum(number or rate * span_s for number, rate in zip(given, rates, strict=True))
 
 
 def are_flows(trace: Any) -> bool:
@@ -115,19 +124,6 @@ def described(trace: Mapping[str, Any], capacity_bytes: int) -> dict[str, Any]:
         except (ValueError, UsageError) as error:
             raise UsageError(f"flow '{load['name']}': {error}") from None
     return {"flows": found}
-
-
-def expected_requests(trace: Mapping[str, Any]) -> float:
-    """About how many requests they issue; of a closed loop that ends by time, with a usual rate of a drive."""
-    loads: Sequence[Mapping[str, Any]] = trace["flows"]
-    rates = [_arrivals(load["rate"])[1] if "rate" in load else _USUAL_PER_SECOND for load in loads]
-    given = [float(load.get("requests", 0)) or None for load in loads]
-    spans = [
-        parse_duration_s(load["seconds"]) if "seconds" in load else (number or 0.0) / rate
-        for load, number, rate in zip(loads, given, rates, strict=True)
-    ]
-    span_s = max(spans) or _DEFAULT_S
-    return sum(number or rate * span_s for number, rate in zip(given, rates, strict=True))
 
 
 def _flow(given: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -173,11 +173,7 @@ def learn(
 
 
 def begin(
-    target: str | Path,
-    settings: Settings,
-    output: str | Path | None,
-    options: RunOptions,
-    announce: Announce | None = None,
+    target: str | Path, settings: Settings, output: str | Path | None, options: RunOptions, announce: Announce | None
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
     path = Path(target).expanduser()

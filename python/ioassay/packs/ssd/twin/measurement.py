@@ -247,8 +247,11 @@ def reading(load: Load, record: Record, folder: Path, *, is_polling: bool = Fals
     bins: tuple[np.ndarray, np.ndarray] | None = None
     for prefix, side in sides.items():
         known = {name: metrics.get(f"{side}.{metric}") for name, metric in _STATISTICS.items()}
-        for name in _QUANTILES.keys() - {name for name, value in known.items() if value is not None}:
-            known[name] = _stated_quantile(metrics, side, name)
+        # Where a result states quantiles of the completion latency alone, as fio's JSON does by default: the mean of
+        # the submission latency, which varies little, is added.
+        for name in (name for name in _QUANTILES if known[name] is None):
+            completion = metrics.get(f"{side}.clat.{name.removesuffix('_us')}")
+            known[name] = None if completion is None else completion + metrics.get(f"{side}.slat.mean", 0.0)
         own = _possible({name: value / 1e3 for name, value in known.items() if value is not None})
         if own:
             own["iops"] = _rate(load, side, metrics)
@@ -279,15 +282,6 @@ def _possible(statistics: dict[str, float]) -> dict[str, float]:
     most = statistics.get("mean_us", math.inf) * (1 + 2 * _BIN_NOISE)
     beyond = {name for name, share in _QUANTILES.items() if statistics.get(name, 0.0) * (1 - share) > most}
     return {name: value for name, value in statistics.items() if name not in beyond}
-
-
-def _stated_quantile(metrics: Mapping[str, float], side: str, name: str) -> float | None:
-    """Of the total latency, in nanoseconds, where a result states quantiles of the completion latency alone.
-
-    As fio's JSON does by default: the mean of the submission latency, which varies little, is added.
-    """
-    completion = metrics.get(f"{side}.clat.{name.removesuffix('_us')}")
-    return None if completion is None else completion + metrics.get(f"{side}.slat.mean", 0.0)
 
 
 def _rate(load: Load, side: str, metrics: Mapping[str, float]) -> float:

@@ -127,23 +127,6 @@ def types_by_unit(readings: Mapping[str, Reading]) -> bool:
 # Pairs of addresses
 
 
-def shares_element(readings: Mapping[str, Reading], distance: int) -> bool | None:
-    """Whether two addresses are on one element: a queue of reads takes both times in turn, not the longer one."""
-    name = pair(distance)
-    single, alone = readings.get(SINGLE + QUEUED), readings.get(SINGLE)
-    queued, both = readings.get(name + QUEUED), readings.get(name)
-    if single is None or alone is None or queued is None:
-        return None
-    first_us = _queue_us(single)
-    fixed_us = _service_us(alone) - first_us
-    second_us = first_us
-    if both is not None:
-        second_us = float(np.clip(2 * (_service_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
-    one_us = (first_us + second_us) / 2
-    two_us = max(first_us, second_us) / 2 * (1 + 1 / queued.load.depth)
-    return _queue_us(queued) > math.sqrt(one_us * two_us)
-
-
 def _queued_pairs(readings: Mapping[str, Reading]) -> list[Reading]:
     """Ascending by their distance, of which their requests begin at multiples."""
     found = [each for name, each in readings.items() if name.startswith("pair-") and name.endswith(QUEUED)]
@@ -157,10 +140,20 @@ def are_precise(readings: Mapping[str, Reading]) -> bool:
 
 
 def _tested(readings: Mapping[str, Reading]) -> dict[int, bool]:
-    """Distance in bytes -> whether it is within one element."""
-    distances = [each.load.align_bytes for each in _queued_pairs(readings)]
-    found = {distance: shares_element(readings, distance) for distance in distances}
-    return {distance: shared for distance, shared in found.items() if shared is not None}
+    """Distance in bytes -> whether it is within one element: a queue takes both times in turn, not the longer one."""
+    single, alone, found = readings.get(SINGLE + QUEUED), readings.get(SINGLE), dict[int, bool]()
+    if single is None or alone is None:
+        return found
+    first_us = _queue_us(single)
+    fixed_us = _service_us(alone) - first_us
+    for queued in _queued_pairs(readings):
+        second_us = first_us
+        if (both := readings.get(queued.load.name.removesuffix(QUEUED))) is not None:
+            second_us = float(np.clip(2 * (_service_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
+        one_us = (first_us + second_us) / 2
+        two_us = max(first_us, second_us) / 2 * (1 + 1 / queued.load.depth)
+        found[queued.load.align_bytes] = _queue_us(queued) > math.sqrt(one_us * two_us)
+    return found
 
 
 def unit_bounds(readings: Mapping[str, Reading]) -> tuple[int, int]:
