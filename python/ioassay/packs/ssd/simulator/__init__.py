@@ -125,10 +125,8 @@ def _outcome(raw: Mapping[str, Any], described: Mapping[str, Any], wanted: Mappi
 def _finished_uninterrupted(files: ExitStack) -> bool:
     """Finish the files while Ctrl-C and SIGTERM only leave a note; whether one of them came."""
     came: list[int] = []
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, lambda number, _frame: came.append(number))
+    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in numbers}
     try:
         files.close()
     finally:

@@ -231,20 +231,16 @@ def compare(drive: DriveFile, run: Run, margin: float = MARGIN) -> Drift:
     known |= {_name(point): point for point in points}
     if not found:
         raise InputError(f"{run.root}: no trial went well, so nothing is compared; 'ioassay report' has the reasons")
-    samples = [
-        (known[name], statistic, values)
-        for name, each in found.items()
-        for statistic in known[name].statistics
-        if not (statistic == "iops" and "mean_us" in known[name].statistics)  # which a closed loop makes the same
-        if (values := [one[metric] for one in each if (metric := _metric(known[name], statistic)) in one])
-    ]
+    samples = []
+    for point, each in ((known[name], each) for name, each in found.items()):
+        for statistic in point.statistics:
+            metric = f"{point.operation}.{_METRICS[statistic]}"
+            values = [one[metric] for one in each if metric in one]
+            is_mean = statistic == "iops" and "mean_us" in point.statistics  # which a closed loop makes the same
+            samples += [(point, statistic, values)] if values and not is_mean else []
     confidence = 1 - _RISK / len(samples)
     changes = tuple(_change(*one, confidence=confidence, margin=margin) for one in samples)
     return Drift(drive.name, run, changes, of_model)
-
-
-def _metric(point: Point, statistic: str) -> str:
-    return f"{point.operation}.{_METRICS[statistic]}"
 
 
 def _change(point: Point, statistic: str, values: Sequence[float], *, confidence: float, margin: float) -> Change:

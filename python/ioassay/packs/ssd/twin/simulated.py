@@ -130,10 +130,6 @@ class SimulatedTarget:
 
     def _rest(self, seconds: float) -> None:
         """Idle time between two reads of one page."""
-        source = {
-            "kind": np.zeros(2, dtype=np.uint8),
-            "offset_bytes": np.zeros(2, dtype=np.uint64),
-            "bytes": np.full(2, 4096, dtype=np.uint32),
-            "at_us": np.array([0.0, seconds * 1e6]),
-        }
+        page = Load("rest", "", "read", 4096, span_bytes=4096, requests=2)
+        source = arrays(page, self.capacity_bytes, np.random.default_rng(1)) | {"at_us": np.array([0.0, seconds * 1e6])}
         self._drive.run({"arrays": source}, {"feed": "open", "window": 0, "driver": "fcfs", "slices": 2})
