@@ -30,9 +30,8 @@ _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": 
 def register(app: syntax.Group) -> None:
     drive = syntax.Group("List and show descriptions of drives, and compare them with measurements.")
     drive.command("list")(list_)
-    drive.command()(show)
-    drive.command()(check)
-    drive.command()(learn.learn)
+    for command in (show, check, learn.learn):
+        drive.command()(command)
     app.add(drive, "drive")
 
 
@@ -181,7 +180,7 @@ def _points(found: Accuracy) -> None:
     statistics = _statistics(found)
     console.line()
     console.line(f"{found.measurement.name}: {found.measurement.about}")
-    columns = [text for name in statistics for text in (f"{_WORDS[name]}", "model", "error")]
+    columns = [text for name in statistics for text in (_WORDS[name], "model", "error")]
     flows = ["flows"] if any(each.point.flows for each in found.comparisons) else []
     rows = []
     for each in found.comparisons:

@@ -87,16 +87,11 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
         load = {"operation": point.operation, "pattern": point.pattern, "size": point.size_bytes, "depth": point.depth}
         load |= {"requests": max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth), "name": "measured"}
         return simulator.simulate(simulator.flows(load, point.flows), **options).parts["measured"].statistics()
-    capacity_bytes = simulator.check(options)["capacity_bytes"]
-    recipe = traces.recipe(
-        requests=_requests(options, point),
-        arrivals="none",
-        addresses="uniform" if point.pattern == "random" else "sequential",
-        sizes=point.size_bytes,
-        reads=1.0 if point.operation == "read" else 0.0,
-        range=capacity_bytes // point.size_bytes * point.size_bytes,
-        align=point.size_bytes,
-    )
+    size, capacity_bytes = point.size_bytes, simulator.check(options)["capacity_bytes"]
+    law = "uniform" if point.pattern == "random" else "sequential"
+    where = {"addresses": law, "range": capacity_bytes // size * size, "align": size}
+    reads = 1.0 if point.operation == "read" else 0.0
+    recipe = traces.recipe(requests=_requests(options, point), arrivals="none", sizes=size, reads=reads, **where)
     loop = {"feed": f"closed:{point.depth}", "window": None, "driver": "fcfs"}
     return simulator.simulate(recipe, **{**options, **loop}).statistics()
 

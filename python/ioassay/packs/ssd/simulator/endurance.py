@@ -110,6 +110,8 @@ def lifetime(
     block is dead.
     Raises UsageError for what the run cannot tell, with the remedy.
     """
+    import numpy as np
+
     setup, drive = done.raw["setup"], done.raw["drive"]
     endurance = setup["drive"]["endurance"] if endurance is None else endurance
     daily_bytes = check_terms(endurance, daily_writes, warranty_years)
@@ -120,7 +122,8 @@ def lifetime(
         hint = "simulate with --endurance 0 --save-state first"
         raise UsageError(f"{drive['dead_blocks']} blocks died in the run, and the state fixes their endurance; {hint}")
     settled, share = _steady(done)
-    written, programmed, erased = zip(*(cells.sum(axis=1).tolist() for cells in _split(settled, _BATCHES)), strict=True)
+    batches = np.array_split(settled, _BATCHES, axis=1)
+    written, programmed, erased = zip(*(cells.sum(axis=1).tolist() for cells in batches), strict=True)
     page_bytes = int(setup["drive"]["page"])
     flash_per_host = drive["written_pages"] * page_bytes / run_bytes
     amplification, interval = _ratio(programmed, written)
@@ -195,17 +198,12 @@ def _steady(done: Simulation) -> tuple[Floats, float]:
         text = f"{erases:,.0f} erasures of {blocks:,} blocks in the steady part, and 1 of each block is the least"
         raise UsageError(f"no steady state is seen: {text}; {longer}")
     # A run that could be cut anywhere has settled from its beginning, or not at all.
-    before, after = (half[1].sum() / half[0].sum() for half in _split(cells if first == count // 2 else steady, 2))
+    halves = np.array_split(cells if first == count // 2 else steady, 2, axis=1)
+    before, after = (half[1].sum() / half[0].sum() for half in halves)
     if abs(after - before) > _DRIFT * before:
         text = f"write amplification was {before:.3g} in the first half of it and {after:.3g} in the second"
         raise UsageError(f"no steady state is seen: {text}; {longer}")
     return steady, float(steady[0].sum() / written.sum())
-
-
-def _split(cells: Floats, parts: int) -> list[Floats]:
-    import numpy as np
-
-    return np.array_split(cells, parts, axis=1)
 
 
 def _ratio(above: Sequence[float], below: Sequence[float]) -> tuple[float, Interval]:

@@ -100,13 +100,10 @@ class FlowParameters:
         """About how many they issue; of a closed loop that ends by time, with a usual rate of a drive."""
         loads = flows(*self.loads)["flows"]
         rates = [_arrivals(load["rate"])[1] if "rate" in load else _USUAL_PER_SECOND for load in loads]
-        given = [float(load.get("requests", 0)) or None for load in loads]
-        spans = [
-            parse_duration_s(load["seconds"]) if "seconds" in load else (number or 0.0) / rate
-            for load, number, rate in zip(loads, given, rates, strict=True)
-        ]
-        span_s = max(spans) or _DEFAULT_S
-        return sum(number or rate * span_s for number, rate in zip(given, rates, strict=True))
+        given = [(float(load.get("requests", 0)), rate) for load, rate in zip(loads, rates, strict=True)]
+        spans = [number / rate for number, rate in given]
+        spans += [parse_duration_s(load["seconds"]) for load in loads if "seconds" in load]
+        return sum(number or rate * (max(spans) or _DEFAULT_S) for number, rate in given)
 
 
 def are_flows(trace: Any) -> bool:

@@ -107,23 +107,20 @@ class Drift:
     def verdict(self) -> str:
         """The outcome in one sentence."""
         number, margin = len(self.changes), f"{self.changes[0].margin:.0%}"
-        same, unclear, drifted = (
-            [one for one in self.changes if one.outcome == name] for name in (SAME, OPEN, DRIFTED)
-        )
+        of = {name: [one for one in self.changes if one.outcome == name] for name in (SAME, OPEN, DRIFTED)}
         whose = f"what its model gives for {self.drive}" if self.of_model else f"its description {self.drive}"
         if self.outcome == SAME:
             return f"The drive has not drifted from {whose}: all {number} statistics are within {margin}."
         if self.outcome == DRIFTED:
-            worst = max(drifted, key=lambda one: abs(math.log(one.measured / one.described)))
+            worst = max(of[DRIFTED], key=lambda one: abs(math.log(one.measured / one.described)))
             most = f"the {_WORDS[worst.statistic]} of {load_text(worst.point)} by {worst.text}"
-            counted = f"{len(drifted)} of {number} statistics differ by more than {margin}"
+            counted = f"{len(of[DRIFTED])} of {number} statistics differ by more than {margin}"
             return f"The drive has drifted from {whose}: {counted}, {most}."
         if self.run.trust is not None and self.run.trust.grade == Grade.UNFIT:
             return f"Whether the drive has drifted from {whose} is not judged: the machine was unfit to measure."
-        return (
-            f"No drift from {whose} is shown: {len(same)} of {number} statistics are within {margin}, and "
-            f"{len(unclear)} are too noisy to tell; a longer --budget narrows their intervals."
-        )
+        unclear = f"{len(of[OPEN])} are too noisy to tell; a longer --budget narrows their intervals"
+        known = f"{len(of[SAME])} of {number} statistics are within {margin}"
+        return f"No drift from {whose} is shown: {known}, and {unclear}."
 
     def rows(self) -> Iterator[list[str]]:
         """A row a point: the load, and the change of each statistic."""
@@ -249,9 +246,8 @@ def _change(point: Point, statistic: str, values: Sequence[float], *, confidence
     unit = 1.0 if statistic == "iops" else 1e3
     bin_share = _BIN if statistic in ("p50_us", "p99_us") else 0.0
     logs = [math.log(value / unit / described) for value in values]
-    found = t_interval(logs, confidence)
     ratio = None
-    if not isinstance(found, Undefined):
+    if not isinstance(found := t_interval(logs, confidence), Undefined):
         ratio = Interval(math.exp(found.low - bin_share), math.exp(found.high + bin_share), confidence, "log t")
     return Change(point, statistic, described, described * math.exp(sum(logs) / len(logs)), ratio, margin)
 

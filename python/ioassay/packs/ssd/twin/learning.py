@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -315,8 +316,7 @@ class Battery(GrowingPlan):
         earlier = [self.store.record(one.id) for one in self.store.trials() if self.store.has(one.id)]
         self._spent_before_s = sum(one.duration_s + _TRIAL_S for one in earlier)
         self._began_s = self.clock()
-        given = 0
-        while True:
+        for given in count():
             studies = self.store.suite().studies
             if given == len(studies):
                 if not (wanted := self._wanted(studies)):
@@ -329,7 +329,6 @@ class Battery(GrowingPlan):
             self._progress.grown(self.most)
             yield from (trial for trial in self.store.trials() if trial.study == made.name)
             yield None
-            given += 1
 
     def _wanted(self, studies: Sequence[StudyModel]) -> Sequence[Load]:
         """The loads of the next batch; none at the end of the battery, or of the budget."""

@@ -189,13 +189,9 @@ def load_of(trial: Trial) -> Load | None:
         operation, pattern = kind
         if str(given.get("sync", "none")) in _DURABLE and operation == "write":
             operation = "durable"
-        return Load(
-            name=named,
-            stage=trial.study,
-            operation=cast(Operation, operation),
-            size_bytes=size_bytes,
-            depth=jobs * depth,
-            pattern=cast(Pattern, pattern),
+        load = Load(named, trial.study, cast(Operation, operation), size_bytes, jobs * depth, cast(Pattern, pattern))
+        return replace(
+            load,
             align_bytes=_bytes(given, "blockalign", 0),
             read_share=int(given.get("rwmixread", 50)) / 100 if operation == "mixed" else 1.0,
             zipf=float(theta or 0) if distribution == "zipf" else 0.0,
