@@ -133,13 +133,11 @@ def check(
         raise console.Exit(1)
 
 
-def _measure(
-    drive: DriveFile, target: str, budget: str, margin: str, output: Path | None, destroy_data: list[str]
-) -> None:
+def _measure(drive: DriveFile, target: str, budget: str, margin: str, output: Path | None, consent: list[str]) -> None:
     from ioassay.api.execution import RunOptions
     from ioassay.packs.ssd.twin import drift
 
-    chosen, share = RunOptions(destroy_data=destroy_data), options.share("--margin", margin)
+    chosen, share = RunOptions(destroy_data=consent), options.share("--margin", margin)
     seconds = options.seconds("--budget", budget)
     run = session.measure(lambda announce: drift.begin(drive, target, seconds, output, chosen, announce))
     found = drift.compare(drive, run, share)

@@ -244,9 +244,8 @@ class Simulation:
             text = "the drive never cleaned: this is how it does when fresh, not in long use"
             found.append(Warning_("never-cleaned", text, "precondition it (--precondition 1), or write more"))
         if preconditioned and not preconditioned["settled"]:
-            found.append(
-                Warning_("not-settled", "write amplification did not settle while the drive was preconditioned")
-            )
+            text = "write amplification did not settle while the drive was preconditioned"
+            found.append(Warning_("not-settled", text))
         if dead := summary["dead_blocks"]:
             remedy = "raise --endurance, or 0 for blocks that last for ever"
             found.append(Warning_("worn-out", f"{dead} blocks were worn out and are dead", remedy))

@@ -165,9 +165,8 @@ def learn(
     there is made. `size` is the range that is used, from its beginning. Other arguments and errors as of `Study.run`.
     """
     progress, chosen = progress or Progress(), RunOptions(**options)
-    settings = Settings(not read_only, budget_s, size)
     with execution.interruptible():
-        ready = begin(target, settings, output, chosen, progress.preparing)
+        ready = begin(target, Settings(not read_only, budget_s, size), output, chosen, progress.preparing)
     found = ready.run(progress)
     assert isinstance(found, Twin)
     return found
