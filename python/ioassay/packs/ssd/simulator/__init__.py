@@ -25,7 +25,7 @@ from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, Estimate, OfflineO
 from ioassay.simulation import options as known_options
 from ioassay.simulation import traces
 from ioassay.simulation.drive_files import drive_options
-from ioassay.simulation.options import CONTROLLER, DRIVE, FEED, NAMES, NONE, OPTIONS, PRECONDITION, Option, known, setup
+from ioassay.simulation.options import DRIVE, NAMES, NONE, OPTIONS, PRECONDITION, Option, available_bytes, known, setup
 from ioassay.simulation.options import read as option_value
 
 __all__ = [
@@ -183,10 +183,10 @@ class Drive:
         that cannot be used: copy it before. Raises as `simulate`.
         """
         described = traces.source(trace, prepare=prepare)
-        chosen = dict(self._wanted[FEED])
+        chosen = dict(self._wanted[known_options.FEED])
         for name, value in feed.items():
-            if (option := known(name)).group != FEED:
-                names = ", ".join(each.name for each in OPTIONS if each.group == FEED)
+            if (option := known(name)).group != known_options.FEED:
+                names = ", ".join(each.name for each in OPTIONS if each.group == known_options.FEED)
                 raise UsageError(f"{name} is an option of the {option.group}, expected of {names}")
             chosen[name] = option_value(option, value)
         with traces.core_errors(described):
@@ -232,13 +232,13 @@ def sweep(
 
 def _limited(options: Mapping[str, Any], state: str | Path | None, *, resume: bool = False) -> dict[str, Any]:
     """The core's description of a simulation that keeps to the memory that is available."""
-    wanted = {**setup(options), "available_bytes": int(known_options.available_bytes() * known_options.MEMORY_SHARE)}
+    wanted = {**setup(options), "available_bytes": int(available_bytes() * known_options.MEMORY_SHARE)}
     return {**wanted, "state": {"path": str(state), "resumed": resume}} if state else wanted
 
 
 def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     """The runs in order, as many at a time as memory has room for; one that alone has none stands alone."""
-    most_bytes = known_options.available_bytes() * known_options.MEMORY_SHARE
+    most_bytes = available_bytes() * known_options.MEMORY_SHARE
     group: list[Mapping[str, Any]] = []
     group_bytes = 0
     for options in runs:
@@ -316,11 +316,11 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
         merged.pop(PRECONDITION, None)
     buffers = {known_options.BUFFER} if _value(saved, NAMES["policy"]) != NONE else set()
     # With the defaults of all of them there is no controller, which is another drive.
-    controller = [option for option in OPTIONS if option.group == CONTROLLER]
+    controller = [option for option in OPTIONS if option.group == known_options.CONTROLLER]
     has_controller = all(any(_value(of, each) != _value({}, each) for each in controller) for of in (saved, merged))
     for option in OPTIONS:
         free = option.is_timing and (option.group == DRIVE or has_controller)
-        fixed = resume or (option.group in {DRIVE, CONTROLLER, *buffers} and not free)
+        fixed = resume or (option.group in {DRIVE, known_options.CONTROLLER, *buffers} and not free)
         if fixed and option.group != PRECONDITION and _value(saved, option) != _value(merged, option):
             was, name = saved.get(option.name, option.default), option.name.replace("_", "-")
             raise UsageError(f"{name} is {given[option.name]}, and the state in {path} is of a drive with {name} {was}")
