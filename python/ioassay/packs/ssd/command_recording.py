@@ -74,8 +74,7 @@ def record(
     format cannot hold it: alignment, devices, kinds. UsageError for a trace that cannot be written so, ToolError where
     requests cannot be watched: that requires root and BPF.
     """
-    how: dict[str, Any] = {"to": to, "lose": lose, "force": force}
-    return run(words(command), Path(output), watch, everybody=everybody, device=device, **how)
+    return run(words(command), Path(output), watch, everybody=everybody, device=device, to=to, lose=lose, force=force)
 
 
 def run(
@@ -100,9 +99,8 @@ def run(
         if not requests.exists():
             raise RunError("the recording is gone; nothing was written")
         described = {"recording": {"path": str(requests), **selected}}
-        recorded = [each for each in watched.seen.block if everybody or each.own]
-        if device is not None:
-            recorded = [each for each in recorded if each.dev == selected["device"]]
+        of_all = [each for each in watched.seen.block if everybody or each.own]
+        recorded = [each for each in of_all if device is None or each.dev == selected["device"]]
         return Recording(output, watched, _written(described, output, **how), recorded)
 
 

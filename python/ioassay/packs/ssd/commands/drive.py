@@ -22,6 +22,7 @@ _NAME = "A drive's name, or the file that describes it."
 Name = Annotated[str, syntax.argument("NAME|FILE", _NAME, completion_values.drives)]
 _MEASURE = "Measure points of the file again on this device or file, and tell whether the drive drifted."
 _BUDGET, _MARGIN = "1m", "10%"
+_SAME = "With --measure, differences below this count as the same."
 _CONSENT = "With --measure, write as well: all data on the named device or file is lost."
 _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": "p99"}
 
@@ -29,9 +30,8 @@ _WORDS = {"mean_us": "mean latency", "iops": "IOPS", "p50_us": "p50", "p99_us": 
 def register(app: syntax.Group) -> None:
     drive = syntax.Group("List and show descriptions of drives, and compare them with measurements.")
     drive.command("list")(list_)
-    drive.command()(show)
-    drive.command()(check)
-    drive.command()(learn.learn)
+    for command in (show, check, learn.learn):
+        drive.command()(command)
     app.add(drive, "drive")
 
 
@@ -87,9 +87,7 @@ def check(
     points: Annotated[bool, syntax.option("--points", "Show each measured point and the model's.")] = False,
     measure: Annotated[str | None, syntax.option("TARGET", _MEASURE)] = None,
     budget: Annotated[str, syntax.option("TIME", "Time for --measure.")] = _BUDGET,
-    margin: Annotated[
-        str, syntax.option("SHARE", "With --measure, differences below this count as the same.")
-    ] = _MARGIN,
+    margin: Annotated[str, syntax.option("SHARE", _SAME)] = _MARGIN,
     output: options.Output = None,
     destroy_data: Annotated[list[str] | None, syntax.option("NAME", _CONSENT)] = None,
     json: options.Json = False,
@@ -108,7 +106,7 @@ def check(
     if measure is not None:
         if points:
             raise UsageError("--points shows what is simulated; expected it without --measure")
-        _measure(described, measure, budget, margin, output, destroy_data or [], json)
+        _measure(described, measure, budget, margin, output, destroy_data or [])
         return
     found = [drive_accuracy.accuracy(described, each) for each in described.measurements]
     excesses = {each.measurement.name: each.excesses for each in found if each.excesses}
@@ -119,10 +117,10 @@ def check(
         rows = []
         for one, name in ((each, name) for each in found for name in _statistics(each)):
             errors, limit = one.errors(name), one.measurement.limits.get(name)
-            fitted = f"{one.mean_error(name, fitted=True):.1%}" if one.errors(name, fitted=True) else "-"
-            held_out, worst = f"{one.mean_error(name, fitted=False):.1%}", f"{max(errors):.1%}"
-            counted = [one.measurement.name, str(len(errors)), _WORDS[name]]
-            rows.append([*counted, fitted, held_out, worst, "-" if limit is None else f"{limit:.1%}"])
+            fitted = one.mean_error(name, fitted=True) if one.errors(name, fitted=True) else None
+            shares = [fitted, one.mean_error(name, fitted=False), max(errors), limit]
+            texts = ["-" if share is None else f"{share:.1%}" for share in shares]
+            rows.append([one.measurement.name, str(len(errors)), _WORDS[name], *texts])
         if found:
             console.table(["measurement", "points", "mean error of", "fitted", "held out", "worst", "limit"], rows)
         else:
@@ -135,20 +133,16 @@ def check(
         raise console.Exit(1)
 
 
-def _measure(
-    drive: DriveFile, target: str, budget: str, margin: str, output: Path | None, destroy_data: list[str], json: bool
-) -> None:
+def _measure(drive: DriveFile, target: str, budget: str, margin: str, output: Path | None, consent: list[str]) -> None:
     from ioassay.api.execution import RunOptions
     from ioassay.packs.ssd.twin import drift
 
-    chosen, share = RunOptions(destroy_data=destroy_data), options.share("--margin", margin)
+    chosen, share = RunOptions(destroy_data=consent), options.share("--margin", margin)
     seconds = options.seconds("--budget", budget)
     run = session.measure(lambda announce: drift.begin(drive, target, seconds, output, chosen, announce))
     found = drift.compare(drive, run, share)
-    if json:
-        console.emit(found.as_dict())
-    else:
-        session.say(run, [found.verdict, *console.aligned(found.columns(), list(found.rows()))])
+    said = [found.verdict, *console.aligned(found.columns(), list(found.rows()))]
+    console.answer(found.as_dict, lambda: session.say(run, said))
     session.refuse_contradicted(run)
     if found.outcome == drift.DRIFTED:
         raise console.Exit(1)
@@ -184,34 +178,26 @@ def _points(found: Accuracy) -> None:
     statistics = _statistics(found)
     console.line()
     console.line(f"{found.measurement.name}: {found.measurement.about}")
-    columns = [text for name in statistics for text in (f"{_WORDS[name]}", "model", "error")]
+    columns = [text for name in statistics for text in (_WORDS[name], "model", "error")]
     flows = ["flows"] if any(each.point.flows for each in found.comparisons) else []
     rows = []
     for each in found.comparisons:
         load = [format_size(each.point.size_bytes), str(each.point.depth), *(each.point.flows for _ in flows)]
         load.append("fitted" if each.is_fitted else "held out")
         for name in statistics:
-            measured, simulated = each.point.statistics[name], each.simulated[name]
-            load += [f"{measured:.5g}", f"{simulated:.5g}", f"{simulated / measured - 1:+.1%}"]
+            load += [f"{each.point.statistics[name]:.5g}", f"{each.simulated[name]:.5g}", f"{each.error(name):+.1%}"]
         rows.append(load)
     console.table(["size", "depth", *flows, "use", *columns], rows)
 
 
 def _as_json(found: Accuracy) -> dict[str, Any]:
-    shares = {
-        statistic: {
-            "fitted": found.mean_error(statistic, fitted=True),
-            "held_out": found.mean_error(statistic, fitted=False),
-            "limit": found.measurement.limits.get(statistic),
-        }
-        for statistic in _WORDS
-        if found.errors(statistic)
-    }
-    rows = []
+    measurement, shares, rows = found.measurement, {}, []
+    for name in filter(found.errors, _WORDS):
+        both = {use: found.mean_error(name, fitted) for use, fitted in (("fitted", True), ("held_out", False))}
+        shares[name] = {**both, "limit": measurement.limits.get(name)}
     for each in found.comparisons:
         point = {name: value for name, value in vars(each.point).items() if name != "statistics"}
-        both = {"measured": each.point.statistics, "simulated": each.simulated}
-        rows.append({**point, **both, "fitted": each.is_fitted})
-    measurement = found.measurement
-    about = {"name": measurement.name, "about": measurement.about, "source": measurement.source}
+        values = {"measured": each.point.statistics, "simulated": each.simulated}
+        rows.append({**point, **values, "fitted": each.is_fitted})
+    about = {name: getattr(measurement, name) for name in ("name", "about", "source")}
     return {**about, "errors": shares, "points": rows}

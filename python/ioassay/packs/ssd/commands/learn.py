@@ -10,14 +10,13 @@ from typing import Annotated, Any
 from ioassay.cli import completion_values, console, options, session, syntax
 from ioassay.errors import UsageError
 
+_SIZE = "Range that is used, from the beginning; by default what the budget suffices for."
 _KEYS = {
     "read_only": syntax.row(bool, False, "--read-only", "Write nothing; what writes would tell stays unknown."),
     "budget": syntax.row(str, "10m", "TIME", "Time for all measurements."),
-    "size": syntax.row(
-        *(str | None, None, "SIZE", "Range that is used, from the beginning; by default what the budget suffices for.")
-    ),
+    "size": syntax.row(str | None, None, "SIZE", _SIZE),
 }
-
+_FILE = "Write the description there; default: RUN/drive.toml."
 _FROM = "Measure nothing: describe the drive that these runs loaded, also imported ones; by default as ./drive.toml."
 
 
@@ -26,9 +25,7 @@ def learn(
     target: Annotated[str | None, syntax.argument("TARGET", "A block device, or a file that is made.")] = None,
     *,
     from_: Annotated[list[Path] | None, syntax.option("--from RUN", _FROM, completion_values.runs)] = None,
-    describe: Annotated[
-        Path | None, syntax.option("FILE", "Write the description there; default: RUN/drive.toml.")
-    ] = None,
+    describe: Annotated[Path | None, syntax.option("FILE", _FILE)] = None,
     output: options.Output = None,
     resume: Annotated[Path | None, syntax.option("RUN", "Resume a stopped run.", completion_values.runs)] = None,
     live: options.Live = False,
@@ -60,9 +57,8 @@ def learn(
     elif target is None:
         raise UsageError("no target given; expected a block device such as /dev/nvme0n1, or a file to make")
     else:
-        settings = learning.Settings(
-            not given["read_only"], options.seconds("--budget", given["budget"]), given["size"]
-        )
+        budget_s = options.seconds("--budget", given["budget"])
+        settings = learning.Settings(not given["read_only"], budget_s, given["size"])
         begin = partial(learning.begin, target, settings, output, chosen)
     found = session.measure(begin, live=live)
     assert isinstance(found, learning.Twin)
@@ -79,7 +75,6 @@ def _describe(runs: list[Path], path: Path) -> None:
     fit, written = learning.from_runs(runs, path)
     found = [asdict(each) for each in fit.parameters]
     said = twin.statements(fit, is_laid_out=True)
-    console.answer(
-        lambda: {"file": str(written), "options": dict(fit.options), "parameters": found},
-        lambda: console.lines([*(line for one in said for line in console.wrapped(str(one))), f"twin    {written}"]),
-    )
+    texts = [*(line for one in said for line in console.wrapped(str(one))), f"twin    {written}"]
+    answer = {"file": str(written), "options": dict(fit.options), "parameters": found}
+    console.answer(lambda: answer, lambda: console.lines(texts))

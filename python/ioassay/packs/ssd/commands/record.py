@@ -13,6 +13,7 @@ from ioassay.packs.ssd.commands.trace import TO, WRITING, written
 from ioassay.units import format_ns
 
 Command = Annotated[list[str], syntax.argument("COMMAND…", "The command and its arguments, after --.")]
+Output = Annotated[Path, syntax.option("--output, -o OUT", "The trace to write; .gz and .zst compress.")]
 
 
 def register(app: syntax.Group) -> None:
@@ -20,7 +21,6 @@ def register(app: syntax.Group) -> None:
 
 
 _SHOWN = ("mean", "p50", "p99")
-_OUT = "The trace to write; .gz and .zst compress."
 _ALL = "Record requests of all processes, including the kernel's write-back."
 
 
@@ -32,13 +32,7 @@ _ALL = "Record requests of all processes, including the kernel's write-back."
         **WRITING,
     }
 )
-def record(
-    command: Command,
-    output: Annotated[Path, syntax.option("--output, -o OUT", _OUT)],
-    *,
-    json: options.Json = False,
-    **given: Any,
-) -> None:
+def record(command: Command, output: Output, *, json: options.Json = False, **given: Any) -> None:
     """Run COMMAND, record each request that reaches a block device with its issue time, and state latencies.
 
     Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv

@@ -25,8 +25,7 @@ class Spec(FigureSpec):
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Plain loads of several depths or sizes; those of single addresses are for structure and are left out."""
     selection.select(records, study, spec.where)  # says why where nothing went well
-    found = twin.learned(records.root)
-    if found is None:
+    if (found := twin.learned(records.root)) is None:
         raise NoData(sentence("twin.chart_none", run=records.root.name))
     chosen, rows = plain(each.load for each in found.fit.residuals), []
     for each in found.fit.residuals:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from ioassay import units
 from ioassay.narrative.finding import Finding, Table
@@ -45,8 +46,7 @@ def judged(fit: Fit) -> list[Residual]:
 
 def learned(root: Path) -> Learned | None:
     """What a run measured of a drive; None for any other run. The same object while the run's records are the same."""
-    asked = root / LEARN
-    if not asked.is_file():
+    if not (root / LEARN).is_file():
         return None
     store = RunStore.open(root)
     return _learned(root, sum(store.has(trial.id) for trial in store.trials()))
@@ -70,24 +70,14 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
     found = learned(records.root) if study.name == records.studies[0].name else None
     if found is None:
         return []
-    fit = found.fit
-    return [
-        Finding(
-            title=HEADING,
-            statements=[*statements(fit, is_laid_out=found.writes)],
-            statistics={
-                "misfit": fit.misfit,
-                "options": dict(fit.options),
-                "parameters": [asdict(each) for each in fit.parameters],
-                "mean_error": mean_error(judged(fit)),
-                "loads": len(found.readings),
-            },
-            tables=[] if fit.misfit else [parameters(fit.parameters), worst(fit.residuals)],
-            caveats=[] if fit.misfit else [*_untold(fit.parameters)],
-            severity="warning" if fit.misfit else "info",
-            leads=True,
-        )
-    ]
+    fit, said = found.fit, [*statements(found.fit, is_laid_out=found.writes)]
+    numbers: dict[str, Any] = {"misfit": fit.misfit, "options": dict(fit.options)}
+    numbers |= {"parameters": [*map(asdict, fit.parameters)], "mean_error": mean_error(judged(fit))}
+    numbers["loads"] = len(found.readings)
+    if fit.misfit:
+        return [Finding(title=HEADING, statements=said, statistics=numbers, severity="warning", leads=True)]
+    tables, untold = [parameters(fit.parameters), worst(fit.residuals)], [*_untold(fit.parameters)]
+    return [Finding(title=HEADING, statements=said, statistics=numbers, tables=tables, caveats=untold, leads=True)]
 
 
 def mean_error(residuals: Iterable[Residual]) -> float | None:
@@ -105,9 +95,8 @@ def statements(fit: Fit, *, is_laid_out: bool) -> Iterator[Say]:
     code = "twin.fits" if any(each.is_fitted for each in means) else "twin.holds"
     if (error := mean_error(means)) is not None:
         yield say(code, error=error, loads=len(means))
-    told = sum(each.identified == "yes" for each in fit.parameters)
-    tied = sum(each.identified == "combination" for each in fit.parameters)
-    yield say("twin.identified", told=told, all=len(fit.parameters), tied=tied)
+    kinds = [each.identified for each in fit.parameters]
+    yield say("twin.identified", told=kinds.count("yes"), all=len(kinds), tied=kinds.count("combination"))
     if all(each.name != "command_write_us" for each in fit.parameters):
         yield say("twin.writes" if is_laid_out else "twin.read_only")
 
@@ -115,8 +104,9 @@ def statements(fit: Fit, *, is_laid_out: bool) -> Iterator[Say]:
 def _untold(parameters: Sequence[Parameter]) -> Iterator[Say]:
     """What the readings do not tell, by what would tell it."""
     by_need: dict[str, list[str]] = {}
-    for each in (one for one in parameters if one.needs and one.identified != "yes"):
-        by_need.setdefault(each.needs, []).append(each.name)
+    for each in parameters:
+        if each.needs and each.identified != "yes":
+            by_need.setdefault(each.needs, []).append(each.name)
     for need, names in list(by_need.items())[:_MOST_NEEDS]:
         yield say("twin.untold", names=names, need=need)
 
@@ -154,18 +144,16 @@ def _interval(parameter: Parameter) -> str:
 
 
 def _identified(parameter: Parameter) -> str:
-    ties = parameter.options
-    return (
-        sentence("twin.tied", options=ties) if parameter.identified == "combination" and ties else parameter.identified
-    )
+    if parameter.identified == "combination" and parameter.options:
+        return sentence("twin.tied", options=parameter.options)
+    return parameter.identified
 
 
 def worst(residuals: Sequence[Residual]) -> Table:
     """The loads whose mean the model misses most."""
-    means = [each for each in residuals if each.statistic == MEAN]
-    means.sort(key=lambda each: abs(each.modelled / each.measured - 1), reverse=True)
+    means = (each for each in residuals if each.statistic == MEAN)
     return Table.of(
-        means[:_MOST_ROWS],
+        sorted(means, key=lambda each: abs(each.modelled / each.measured - 1), reverse=True)[:_MOST_ROWS],
         ("worst loads", lambda each: each.load.name),
         ("measured (µs)", lambda each: round(each.measured, 2)),
         ("modelled (µs)", lambda each: round(each.modelled, 2)),

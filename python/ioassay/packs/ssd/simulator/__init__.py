@@ -22,53 +22,17 @@ from ioassay.packs.ssd.simulator import flow_description, results
 from ioassay.packs.ssd.simulator.endurance import DAYS_PER_YEAR, WARRANTY_YEARS, Lifetime, check_terms, lifetime
 from ioassay.packs.ssd.simulator.flow_description import flows
 from ioassay.packs.ssd.simulator.results import SECTOR_BYTES, Estimate, OfflineOptimum, SampledHits, Simulation, save
+from ioassay.simulation import options as known_options
 from ioassay.simulation import traces
 from ioassay.simulation.drive_files import drive_options
-from ioassay.simulation.options import (
-    BUFFER,
-    CONTROLLER,
-    DRIVE,
-    FEED,
-    MEMORY_SHARE,
-    NAMES,
-    NONE,
-    OPTIONS,
-    PRECONDITION,
-    VARIANTS,
-    Option,
-    available_bytes,
-    known,
-    policy_meanings,
-    setup,
-)
+from ioassay.simulation.options import DRIVE, NAMES, NONE, OPTIONS, PRECONDITION, Option, available_bytes, known, setup
 from ioassay.simulation.options import read as option_value
 
 __all__ = [
-    "DAYS_PER_YEAR",
-    "NAMES",
-    "OPTIONS",
-    "WARRANTY_YEARS",
-    "Drive",
-    "Estimate",
-    "Lifetime",
-    "OfflineOptimum",
-    "Option",
-    "SampledHits",
-    "Simulation",
-    "check",
-    "check_terms",
-    "drive_options",
-    "flows",
-    "lifetime",
-    "offline_optimum",
-    "options_of",
-    "policies",
-    "sampled_hits",
-    "save",
-    "setup",
-    "simulate",
-    "sweep",
-]
+    "DAYS_PER_YEAR", "NAMES", "OPTIONS", "WARRANTY_YEARS", "Drive", "Estimate", "Lifetime", "OfflineOptimum", "Option",
+    "SampledHits", "Simulation", "check", "check_terms", "drive_options", "flows", "lifetime", "offline_optimum",
+    "options_of", "policies", "sampled_hits", "save", "setup", "simulate", "sweep",
+]  # fmt: skip
 
 MOST_THREADS = 1024
 """Threads that may share a simulation."""
@@ -79,9 +43,10 @@ SHORT_SERIES = 16
 def policies() -> list[dict[str, Any]]:
     """The write buffers there are: name, what they do, and the options that they know."""
     options = {each["name"]: each["options"] for each in _core.policies()}
-    for name, fixed in VARIANTS.items():
+    for name, fixed in known_options.VARIANTS.items():
         options[name] = [option for option in options[fixed["policy"]] if option not in fixed]
-    return [{"name": name, "about": about, "options": options[name]} for name, about in policy_meanings().items()]
+    meanings = known_options.policy_meanings()
+    return [{"name": name, "about": about, "options": options[name]} for name, about in meanings.items()]
 
 
 def simulate(
@@ -160,10 +125,8 @@ def _outcome(raw: Mapping[str, Any], described: Mapping[str, Any], wanted: Mappi
 def _finished_uninterrupted(files: ExitStack) -> bool:
     """Finish the files while Ctrl-C and SIGTERM only leave a note; whether one of them came."""
     came: list[int] = []
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, lambda number, _frame: came.append(number))
+    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in numbers}
     try:
         files.close()
     finally:
@@ -211,12 +174,7 @@ class Drive:
             self._drive.rest(seconds)
 
     def run(
-        self,
-        trace: traces.Trace,
-        *,
-        prepare: Mapping[str, Any] | None = None,
-        latencies: bool = False,
-        **feed: Any,
+        self, trace: traces.Trace, *, prepare: Mapping[str, Any] | None = None, latencies: bool = False, **feed: Any
     ) -> Simulation:
         """Run a trace on the drive as the last run left it, from time 0 on.
 
@@ -225,10 +183,10 @@ class Drive:
         that cannot be used: copy it before. Raises as `simulate`.
         """
         described = traces.source(trace, prepare=prepare)
-        chosen = dict(self._wanted[FEED])
+        chosen = dict(self._wanted[known_options.FEED])
         for name, value in feed.items():
-            if (option := known(name)).group != FEED:
-                names = ", ".join(each.name for each in OPTIONS if each.group == FEED)
+            if (option := known(name)).group != known_options.FEED:
+                names = ", ".join(each.name for each in OPTIONS if each.group == known_options.FEED)
                 raise UsageError(f"{name} is an option of the {option.group}, expected of {names}")
             chosen[name] = option_value(option, value)
         with traces.core_errors(described):
@@ -251,41 +209,36 @@ def sweep(
     `simulate`; UsageError for standard input that would have to be read twice.
     """
     described = traces.source(trace, **how)
-    alike = flow_description.are_flows(described)
-    if alike:
+    if are_flows := flow_description.are_flows(described):
         runs = [{**flow_description.DEFAULTS, **options} for options in runs]
     if state:
         runs = [options_of(state, options, resume=False) for options in runs]
     groups = list(_groups_that_fit(runs))
     if described.get("path") == "-" and len(groups) > 1:
-        raise UsageError(
-            f"{len(runs)} drives do not fit into memory at once, and standard input can be read once only; "
-            "write the trace to a file first: ioassay trace make FILE"
-        )
+        text = f"{len(runs)} drives do not fit into memory at once, and standard input can be read once only"
+        raise UsageError(f"{text}; write the trace to a file first: ioassay trace make FILE")
     done: list[Simulation] = []
     for group in groups:
         setups = [_limited(options, state) for options in group]
         with traces.core_errors(described):
             # Which requests a closed loop issues depends on the drive: flows are not shared as a trace is.
-            alone = len(setups) == 1 or alike
-            raw = (
-                [_core.simulate(_source(described, each), each, 1) for each in setups]
-                if alone
-                else _core.simulate_all(described, setups)
-            )
+            if len(setups) == 1 or are_flows:
+                raw = [_core.simulate(_source(described, each), each, 1) for each in setups]
+            else:
+                raw = _core.simulate_all(described, setups)
         done += (_outcome(each, described, wanted) for each, wanted in zip(raw, setups, strict=True))
     return done
 
 
 def _limited(options: Mapping[str, Any], state: str | Path | None, *, resume: bool = False) -> dict[str, Any]:
     """The core's description of a simulation that keeps to the memory that is available."""
-    wanted = {**setup(options), "available_bytes": int(available_bytes() * MEMORY_SHARE)}
+    wanted = {**setup(options), "available_bytes": int(available_bytes() * known_options.MEMORY_SHARE)}
     return {**wanted, "state": {"path": str(state), "resumed": resume}} if state else wanted
 
 
 def _groups_that_fit(runs: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     """The runs in order, as many at a time as memory has room for; one that alone has none stands alone."""
-    most_bytes = available_bytes() * MEMORY_SHARE
+    most_bytes = available_bytes() * known_options.MEMORY_SHARE
     group: list[Mapping[str, Any]] = []
     group_bytes = 0
     for options in runs:
@@ -341,10 +294,8 @@ def check(options: Mapping[str, Any]) -> dict[str, Any]:
     Returns what the drive is: `pages`, `capacity_bytes`, and `memory_bytes` that simulating it takes.
     """
     wanted = setup(options)
-    try:
+    with traces.core_errors({}):
         return _core.drive_check(wanted)
-    except _core.CoreError as error:
-        raise UsageError(str(error)) from None
 
 
 # Saved states. The core writes and reads them; the file begins with a text of ours: the options given, and the trace.
@@ -363,19 +314,13 @@ def options_of(path: str | Path, given: Mapping[str, Any], *, resume: bool) -> d
     merged = {**saved, **given}
     if not resume:
         merged.pop(PRECONDITION, None)
-    used = _value(saved, NAMES["policy"]) != NONE
+    buffers = {known_options.BUFFER} if _value(saved, NAMES["policy"]) != NONE else set()
     # With the defaults of all of them there is no controller, which is another drive.
-    has_controller = all(
-        any(
-            _value(of, option) != option_value(option, option.default)
-            for option in OPTIONS
-            if option.group == CONTROLLER
-        )
-        for of in (saved, merged)
-    )
+    controller = [option for option in OPTIONS if option.group == known_options.CONTROLLER]
+    has_controller = all(any(_value(of, each) != _value({}, each) for each in controller) for of in (saved, merged))
     for option in OPTIONS:
         free = option.is_timing and (option.group == DRIVE or has_controller)
-        fixed = resume or (option.group in (DRIVE, CONTROLLER) and not free) or (option.group == BUFFER and used)
+        fixed = resume or (option.group in {DRIVE, known_options.CONTROLLER, *buffers} and not free)
         if fixed and option.group != PRECONDITION and _value(saved, option) != _value(merged, option):
             was, name = saved.get(option.name, option.default), option.name.replace("_", "-")
             raise UsageError(f"{name} is {given[option.name]}, and the state in {path} is of a drive with {name} {was}")

@@ -55,11 +55,8 @@ class Accuracy:
 
     def errors(self, statistic: str, fitted: bool | None = None) -> list[float]:
         """Absolute errors, of the fitted points, of those held out, or of all."""
-        return [
-            abs(each.error(statistic))
-            for each in self.comparisons
-            if statistic in each.point.statistics and fitted in (None, each.is_fitted)
-        ]
+        chosen = (each for each in self.comparisons if fitted in (None, each.is_fitted))
+        return [abs(each.error(statistic)) for each in chosen if statistic in each.point.statistics]
 
     def mean_error(self, statistic: str, fitted: bool | None = None) -> float:
         errors = self.errors(statistic, fitted)
@@ -77,13 +74,11 @@ def accuracy(drive: DriveFile, measurement: Measurement, options: Mapping[str, A
     of_campaign = {name: entry.value for name, entry in measurement.options.items()}
     model = small({**drive.options, **of_campaign, **(options or {})}, measurement.points)
     try:
-        comparisons = tuple(
-            Comparison(point, simulated(model, point), is_fitted=point in measurement.fitted)
-            for point in measurement.points
-        )
+        answers = [simulated(model, point) for point in measurement.points]
     except UsageError as error:
         raise InputError(f"{drive.path}: measurements.{measurement.name}: {error}") from None
-    return Accuracy(measurement, comparisons)
+    both = zip(measurement.points, answers, strict=True)
+    return Accuracy(measurement, tuple(Comparison(point, done, point in measurement.fitted) for point, done in both))
 
 
 def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
@@ -92,16 +87,11 @@ def simulated(options: Mapping[str, Any], point: Point) -> dict[str, float]:
         load = {"operation": point.operation, "pattern": point.pattern, "size": point.size_bytes, "depth": point.depth}
         load |= {"requests": max(_REQUESTS, _REQUESTS_OF_DEPTH * point.depth), "name": "measured"}
         return simulator.simulate(simulator.flows(load, point.flows), **options).parts["measured"].statistics()
-    capacity_bytes = simulator.check(options)["capacity_bytes"]
-    recipe = traces.recipe(
-        requests=_requests(options, point),
-        arrivals="none",
-        addresses="uniform" if point.pattern == "random" else "sequential",
-        sizes=point.size_bytes,
-        reads=1.0 if point.operation == "read" else 0.0,
-        range=capacity_bytes // point.size_bytes * point.size_bytes,
-        align=point.size_bytes,
-    )
+    size, capacity_bytes = point.size_bytes, simulator.check(options)["capacity_bytes"]
+    law = "uniform" if point.pattern == "random" else "sequential"
+    where = {"addresses": law, "range": capacity_bytes // size * size, "align": size}
+    reads = 1.0 if point.operation == "read" else 0.0
+    recipe = traces.recipe(requests=_requests(options, point), arrivals="none", sizes=size, reads=reads, **where)
     loop = {"feed": f"closed:{point.depth}", "window": None, "driver": "fcfs"}
     return simulator.simulate(recipe, **{**options, **loop}).statistics()
 
@@ -117,16 +107,15 @@ def small(options: Mapping[str, Any], points: Iterable[Point]) -> dict[str, Any]
 
     A drive with an SLC region keeps its blocks: how long the first writes are fast depends on them.
     """
-    if read(NAMES["slc_region"], options.get("slc_region", 0)):
+    names = ("slc_region", "page", "reserve", "min_free", "blocks", "pages_per_block")
+    given = (read(NAMES[name], options.get(name, NAMES[name].default)) for name in names)
+    slc_region, page_bytes, reserve, min_free, blocks, pages = given
+    if slc_region:
         return dict(options)
-    page_bytes = int(read(NAMES["page"], options.get("page", NAMES["page"].default)))
-    written = [
-        _requests(options, point) * max(point.size_bytes, page_bytes) for point in points if point.operation == "write"
-    ]
+    writes = [point for point in points if point.operation == "write"]
+    written = [_requests(options, point) * max(point.size_bytes, page_bytes) for point in writes]
     written += [_FLOW_BYTES for point in points if point.flows]
-    reserve, min_free = (float(options.get(name, NAMES[name].default)) for name in ("reserve", "min_free"))
     wanted_bytes = _CAPACITY_BYTES + _SPARE_OF_WRITES * max(written, default=0) / max(reserve - min_free, 0.01)
-    blocks, pages = (int(options.get(name, NAMES[name].default)) for name in ("blocks", "pages_per_block"))
     fewer = min(blocks, _BLOCKS)
     share = wanted_bytes / simulator.check(options)["capacity_bytes"] * blocks / fewer
     fewer_pages = math.ceil(pages * share / _PAGES) * _PAGES

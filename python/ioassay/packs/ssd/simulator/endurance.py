@@ -82,14 +82,9 @@ class Lifetime:
     @property
     def summary(self) -> dict[str, Any]:
         """The numbers with their units in their names."""
-        found: dict[str, Any] = {
-            "endurance": self.endurance,
-            "daily_writes_gb": self.daily_bytes / 1e9,
-            "warranty_years": self.warranty_years,
-            "steady_share": self.steady_share,
-        }
-        interval = self.written_bytes_interval
-        dwpd = self.drive_writes_per_day
+        found: dict[str, Any] = {"endurance": self.endurance, "daily_writes_gb": self.daily_bytes / 1e9}
+        found |= {"warranty_years": self.warranty_years, "steady_share": self.steady_share}
+        interval, dwpd = self.written_bytes_interval, self.drive_writes_per_day
         for name, value, range_ in (
             ("write_amplification", self.write_amplification, self.write_amplification_interval),
             ("tbw", self.written_bytes / 1e12, interval.scaled(1e-12)),
@@ -97,12 +92,8 @@ class Lifetime:
             ("years", self.years, self.years_interval),
         ):
             found |= {name: value, f"{name}_low": range_.low, f"{name}_high": range_.high}
-        return {
-            **found,
-            "first_dead_block_years": self.first_dead_years,
-            "mean_erasures": self.mean_erasures,
-            "erasures": dict(self.erasures),
-        }
+        found |= {"first_dead_block_years": self.first_dead_years, "mean_erasures": self.mean_erasures}
+        return {**found, "erasures": dict(self.erasures)}
 
 
 def lifetime(
@@ -119,6 +110,8 @@ def lifetime(
     block is dead.
     Raises UsageError for what the run cannot tell, with the remedy.
     """
+    import numpy as np
+
     setup, drive = done.raw["setup"], done.raw["drive"]
     endurance = setup["drive"]["endurance"] if endurance is None else endurance
     daily_bytes = check_terms(endurance, daily_writes, warranty_years)
@@ -129,8 +122,8 @@ def lifetime(
         hint = "simulate with --endurance 0 --save-state first"
         raise UsageError(f"{drive['dead_blocks']} blocks died in the run, and the state fixes their endurance; {hint}")
     settled, share = _steady(done)
-    batches = [[float(total) for total in cells.sum(axis=1)] for cells in _split(settled, _BATCHES)]
-    written, programmed, erased = zip(*batches, strict=True)
+    batches = np.array_split(settled, _BATCHES, axis=1)
+    written, programmed, erased = zip(*(cells.sum(axis=1).tolist() for cells in batches), strict=True)
     page_bytes = int(setup["drive"]["page"])
     flash_per_host = drive["written_pages"] * page_bytes / run_bytes
     amplification, interval = _ratio(programmed, written)
@@ -205,26 +198,21 @@ def _steady(done: Simulation) -> tuple[Floats, float]:
         text = f"{erases:,.0f} erasures of {blocks:,} blocks in the steady part, and 1 of each block is the least"
         raise UsageError(f"no steady state is seen: {text}; {longer}")
     # A run that could be cut anywhere has settled from its beginning, or not at all.
-    before, after = (half[1].sum() / half[0].sum() for half in _split(cells if first == count // 2 else steady, 2))
+    halves = np.array_split(cells if first == count // 2 else steady, 2, axis=1)
+    before, after = (half[1].sum() / half[0].sum() for half in halves)
     if abs(after - before) > _DRIFT * before:
         text = f"write amplification was {before:.3g} in the first half of it and {after:.3g} in the second"
         raise UsageError(f"no steady state is seen: {text}; {longer}")
     return steady, float(steady[0].sum() / written.sum())
 
 
-def _split(cells: Floats, parts: int) -> list[Floats]:
-    import numpy as np
-
-    return np.array_split(cells, parts, axis=1)
-
-
 def _ratio(above: Sequence[float], below: Sequence[float]) -> tuple[float, Interval]:
     """The ratio of two sums over batches, and its interval."""
+    from ioassay.stats import distributions
+
     count, whole = len(above), sum(below)
     ratio = sum(above) / whole
     square = sum((up - ratio * down) ** 2 for up, down in zip(above, below, strict=True))
     error = (count / (count - 1) * square) ** 0.5 / whole
-    from ioassay.stats import distributions
-
     half = distributions.t_ppf((1 + CONFIDENCE) / 2, count - 1) * error
     return ratio, Interval(max(ratio - half, ratio / 100), ratio + half, CONFIDENCE, "batch means")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,8 @@ from ioassay.simulation.options import of_key
 from ioassay.simulation.trace_parameters import KEYS
 from ioassay.units import parse_duration_s, parse_size
 
-_WORDS = {
-    **dict.fromkeys(("read", "write", "mixed"), "operation"),
-    **dict.fromkeys(("random", "sequential", "zipf"), "pattern"),
-}
+_WORDS = dict.fromkeys(("read", "write", "mixed"), "operation")
+_WORDS |= dict.fromkeys(("random", "sequential", "zipf"), "pattern")
 """Values that may stand without their key."""
 _KEYS = (
     "name", "operation", "read_share", "size", "depth", "rate", "pattern", "range", "align", "priority", "requests",
@@ -53,7 +51,9 @@ def flows(*loads: str | Mapping[str, Any], seed: int = 1) -> dict[str, Any]:
         raise UsageError("no flow is given, expected one such as read,depth=8,size=4KiB")
     names: list[str] = []
     for flow in described:
-        wanted = flow.setdefault("name", _unused(flow["operation"], names))
+        word = flow["operation"]
+        unused = (name for name in (word, *(f"{word}-{number}" for number in range(2, 2**16))) if name not in names)
+        wanted = flow.setdefault("name", next(unused))
         if not re.fullmatch(r"[\w.-]+", wanted):
             raise UsageError(f"a flow is called '{wanted}', expected letters, digits, '.', '_' and '-'")
         if wanted in names:
@@ -97,7 +97,13 @@ class FlowParameters:
         self.trace(repetition=0)
 
     def requests(self) -> float:
-        return expected_requests(flows(*self.loads))
+        """About how many they issue; of a closed loop that ends by time, with a usual rate of a drive."""
+        loads = flows(*self.loads)["flows"]
+        rates = [_arrivals(load["rate"])[1] if "rate" in load else _USUAL_PER_SECOND for load in loads]
+        given = [(float(load.get("requests", 0)), rate) for load, rate in zip(loads, rates, strict=True)]
+        spans = [number / rate for number, rate in given]
+        spans += [parse_duration_s(load["seconds"]) for load in loads if "seconds" in load]
+        return sum(number or rate * (max(spans) or _DEFAULT_S) for number, rate in given)
 
 
 def are_flows(trace: Any) -> bool:
@@ -115,24 +121,6 @@ def described(trace: Mapping[str, Any], capacity_bytes: int) -> dict[str, Any]:
         except (ValueError, UsageError) as error:
             raise UsageError(f"flow '{load['name']}': {error}") from None
     return {"flows": found}
-
-
-def expected_requests(trace: Mapping[str, Any]) -> float:
-    """About how many requests they issue; of a closed loop that ends by time, with a usual rate of a drive."""
-    loads: Sequence[Mapping[str, Any]] = trace["flows"]
-    rates = [_arrivals(load["rate"])[1] if "rate" in load else _USUAL_PER_SECOND for load in loads]
-    given = [float(load.get("requests", 0)) or None for load in loads]
-    spans = [
-        parse_duration_s(load["seconds"]) if "seconds" in load else (number or 0.0) / rate
-        for load, number, rate in zip(loads, given, rates, strict=True)
-    ]
-    span_s = max(spans) or _DEFAULT_S
-    return sum(number or rate * span_s for number, rate in zip(given, rates, strict=True))
-
-
-def _unused(word: str, names: Iterable[str]) -> str:
-    taken = set(names)
-    return next(name for name in (word, *(f"{word}-{number}" for number in range(2, 2**16))) if name not in taken)
 
 
 def _flow(given: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -165,8 +153,10 @@ def _flow(given: str | Mapping[str, Any]) -> dict[str, Any]:
 
 def _described(flow: Mapping[str, Any], capacity_bytes: int | None, seed: int, has_end: bool) -> dict[str, Any]:
     """ValueError, or UsageError of a recipe, for what cannot be; without a capacity, ranges are not looked at."""
-    size_bytes = _at_least_one("size", parse_size(flow.get("size", "4KiB")))
-    align_bytes = _at_least_one("align", parse_size(flow.get("align", size_bytes)))
+    size_bytes = parse_size(flow.get("size", "4KiB"))
+    align_bytes = parse_size(flow.get("align", size_bytes))
+    if not (size_bytes and align_bytes):
+        raise ValueError(f"{'align' if size_bytes else 'size'} is 0, expected at least 1 byte")
     begin_bytes, span_bytes = 0, size_bytes
     if capacity_bytes is not None:
         begin_bytes, end_bytes = _range(flow.get("range", "0-100%"), capacity_bytes, align_bytes)
@@ -208,10 +198,10 @@ def _range(text: str, capacity_bytes: int, align_bytes: int) -> tuple[int, int]:
     begin, dash, end = text.partition("-")
     if not dash:
         raise ValueError(f"range is {text}, expected BEGIN-END such as 0-50% or 1GiB-2GiB")
-    places = []
-    if end.strip().endswith("%") and begin.strip().isdecimal():
-        begin = f"{begin.strip()}%"
-    for place in (begin.strip(), end.strip()):
+    begin, end, places = begin.strip(), end.strip(), []
+    if end.endswith("%") and begin.isdecimal():
+        begin = f"{begin}%"
+    for place in (begin, end):
         share = float(place[:-1]) / 100 if place.endswith("%") else None
         place_bytes = parse_size(place) if share is None else round(share * capacity_bytes)
         if not 0 <= place_bytes <= capacity_bytes:
@@ -224,12 +214,6 @@ def _whole(name: str, text: Any) -> int:
     if not str(text).isdecimal() or int(text) == 0:
         raise ValueError(f"{name} is {text}, expected a whole number from 1 on")
     return int(text)
-
-
-def _at_least_one(name: str, size_bytes: int) -> int:
-    if size_bytes == 0:
-        raise ValueError(f"{name} is 0, expected at least 1 byte")
-    return size_bytes
 
 
 def _arrivals(rate: str) -> tuple[str, float]:

@@ -187,24 +187,21 @@ class Simulation:
         """A row for each slice of simulated time, beginning at `time_s`: requests, response, what the drive did."""
         import polars as pl
 
+        def share(part: str, whole: str) -> pl.Expr:
+            return pl.when(pl.col(whole) > 0).then(pl.col(part) / pl.col(whole))
+
         columns = dict(self.raw["series"])
-        width_ps = columns.pop("width_ps")
-        busy = columns.pop("busy_ps")
+        width_ps, busy = columns.pop("width_ps"), columns.pop("busy_ps")
         width = len(self.raw["elements"]["busy_ps"])
         columns["response_ps"] = list(map(float, columns["response_ps"]))
         frame = pl.DataFrame(columns).with_row_index("time_s")
         return frame.select(
             pl.col("time_s") * (width_ps / 1e12),
             *("issued", "completed"),
-            mean_response_ms=pl.when(pl.col("completed") > 0).then(
-                pl.col("response_ps") / pl.col("completed") / PS_PER_MS
-            ),
+            mean_response_ms=share("response_ps", "completed") / PS_PER_MS,
             **{name: name for name in ("outstanding", "written_pages", "moved_pages", "slc_pages", "folded_pages")},
-            write_amplification=pl.when(pl.col("written_pages") > 0).then(
-                1 + pl.col("moved_pages") / pl.col("written_pages")
-            ),
-            cleanings="cleanings",
-            erases="erases",
+            write_amplification=1 + share("moved_pages", "written_pages"),
+            **{name: name for name in ("cleanings", "erases")},
             mean_utilisation=pl.Series([sum(row) / width / width_ps for row in busy], dtype=pl.Float64),
             busiest_utilisation=pl.Series([max(row) / width_ps for row in busy], dtype=pl.Float64),
         )
@@ -214,8 +211,7 @@ class Simulation:
         """The share of time that each element began to work in, a row for each slice and element."""
         import polars as pl
 
-        width_ps = self.raw["series"]["width_ps"]
-        rows = self.raw["series"]["busy_ps"]
+        width_ps, rows = self.raw["series"]["width_ps"], self.raw["series"]["busy_ps"]
         columns = {
             "time_s": [index * width_ps / 1e12 for index, row in enumerate(rows) for _ in row],
             "element": [element for row in rows for element in range(len(row))],
@@ -227,10 +223,11 @@ class Simulation:
     def warnings(self) -> list[Warning_]:
         """What a reader of the numbers has to know."""
         summary, raw, found = self.summary, self.raw, list[Warning_]()
+        unfinished, preconditioned = summary["unfinished"], raw["preconditioned"]
         slower = "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
         if raw["tally"]["gave_up"]:
-            outstanding, issued = format_count(summary["unfinished"]), format_count(summary["issued"])
-            text = f"saturated: given up with {outstanding} requests outstanding after {issued}"
+            issued = format_count(summary["issued"])
+            text = f"saturated: given up with {format_count(unfinished)} requests outstanding after {issued}"
             about = "the mean is about the length of the trace, not about the drive"
             found.append(Warning_("saturated", f"{text}; {about}", slower))
         elif summary["saturated"]:
@@ -240,20 +237,20 @@ class Simulation:
             halves = [f"{_ms(half) or 0.0:.4g} ms" for half in raw["steadiness"]["halves_ps"]]
             text = f"not steady: the mean response was {' in the first half and '.join(halves)} in the second"
             found.append(Warning_("unsteady", text, "use a longer trace, or precondition the drive (--precondition 1)"))
-        if self.nothing and not summary["unfinished"]:
+        if self.nothing and not unfinished:
             remedy = "use a longer trace, a smaller --buffer, or --mode inline" if summary["left_in_buffer"] else ""
             found.append(Warning_("nothing-measured", self.nothing, remedy))
-        if summary["written_pages"] and not summary["cleanings"] and not raw["preconditioned"]:
+        if summary["written_pages"] and not summary["cleanings"] and not preconditioned:
             text = "the drive never cleaned: this is how it does when fresh, not in long use"
             found.append(Warning_("never-cleaned", text, "precondition it (--precondition 1), or write more"))
-        if raw["preconditioned"] and not raw["preconditioned"]["settled"]:
+        if preconditioned and not preconditioned["settled"]:
             text = "write amplification did not settle while the drive was preconditioned"
             found.append(Warning_("not-settled", text))
-        if summary["dead_blocks"]:
-            text = f"{summary['dead_blocks']} blocks were worn out and are dead"
-            found.append(Warning_("worn-out", text, "raise --endurance, or 0 for blocks that last for ever"))
-        if summary["unfinished"] and not summary["saturated"]:
-            text = f"{summary['unfinished']} requests were not complete at the end and are not counted"
+        if dead := summary["dead_blocks"]:
+            remedy = "raise --endurance, or 0 for blocks that last for ever"
+            found.append(Warning_("worn-out", f"{dead} blocks were worn out and are dead", remedy))
+        if unfinished and not summary["saturated"]:
+            text = f"{unfinished} requests were not complete at the end and are not counted"
             found.append(Warning_("unfinished", text))
         return found
 
@@ -274,8 +271,6 @@ def _ratio(part: float, whole: float) -> float | None:
 
 LARGE_ERROR = 0.05
 """An error above which a warning asks for a larger sample."""
-_TIMELESS = ("unaligned",)
-"""Options of the arrival mode that hits depend on without a drive."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +303,7 @@ class SampledHits:
     def summary(self) -> dict[str, Any]:
         """The numbers with their units in their names; None where there is none."""
         counts = ("requests", "written_pages", "read_pages", "sampled_pages")
-        numbers: dict[str, float | None] = {name: getattr(self, name) for name in counts}
+        numbers = {name: getattr(self, name) for name in counts}
         numbers |= {"sample_rate": self.rate, "sample_slots": self.slots}
         ratios = {"hit_ratio": self.hit_ratio, "read_hit_ratio": self.read_hit_ratio, "optimum_hit_ratio": self.optimum}
         for name, ratio in ratios.items():
@@ -337,10 +332,10 @@ def sampled(raw: Mapping[str, Any]) -> SampledHits:
 def check_sampled(options: Mapping[str, Any]) -> None:
     """UsageError for an option of a simulation that has no effect on a sample: when requests come, and wear."""
     for name in options:
-        if name in NAMES and NAMES[name].group in (FEED, PRECONDITION) and name not in _TIMELESS:
-            raise UsageError(
-                f"{name.replace('_', '-')} and sample do not go together: a sample has hit ratios, and no times or wear"
-            )
+        # Of the options of a feed, hits depend on `unaligned` without a drive.
+        if name in NAMES and NAMES[name].group in (FEED, PRECONDITION) and name != "unaligned":
+            both = f"{name.replace('_', '-')} and sample do not go together"
+            raise UsageError(f"{both}: a sample has hit ratios, and no times or wear")
 
 
 TABLES = ("series", "elements", "utilisation")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack, cast
 
@@ -107,25 +107,20 @@ class Drift:
     def verdict(self) -> str:
         """The outcome in one sentence."""
         number, margin = len(self.changes), f"{self.changes[0].margin:.0%}"
-        counted = {name: sum(one.outcome == name for one in self.changes) for name in (SAME, OPEN, DRIFTED)}
+        of = {name: [one for one in self.changes if one.outcome == name] for name in (SAME, OPEN, DRIFTED)}
         whose = f"what its model gives for {self.drive}" if self.of_model else f"its description {self.drive}"
         if self.outcome == SAME:
             return f"The drive has not drifted from {whose}: all {number} statistics are within {margin}."
         if self.outcome == DRIFTED:
-            worst = max(
-                (one for one in self.changes if one.outcome == DRIFTED),
-                key=lambda one: abs(math.log(one.measured / one.described)),
-            )
-            return (
-                f"The drive has drifted from {whose}: {counted[DRIFTED]} of {number} statistics differ by more than "
-                f"{margin}, the {_WORDS[worst.statistic]} of {load_text(worst.point)} by {worst.text}."
-            )
+            worst = max(of[DRIFTED], key=lambda one: abs(math.log(one.measured / one.described)))
+            most = f"the {_WORDS[worst.statistic]} of {load_text(worst.point)} by {worst.text}"
+            counted = f"{len(of[DRIFTED])} of {number} statistics differ by more than {margin}"
+            return f"The drive has drifted from {whose}: {counted}, {most}."
         if self.run.trust is not None and self.run.trust.grade == Grade.UNFIT:
             return f"Whether the drive has drifted from {whose} is not judged: the machine was unfit to measure."
-        return (
-            f"No drift from {whose} is shown: {counted[SAME]} of {number} statistics are within {margin}, and "
-            f"{counted[OPEN]} are too noisy to tell; a longer --budget narrows their intervals."
-        )
+        unclear = f"{len(of[OPEN])} are too noisy to tell; a longer --budget narrows their intervals"
+        known = f"{len(of[SAME])} of {number} statistics are within {margin}"
+        return f"No drift from {whose} is shown: {known}, and {unclear}."
 
     def rows(self) -> Iterator[list[str]]:
         """A row a point: the load, and the change of each statistic."""
@@ -146,18 +141,12 @@ class Drift:
 
     def as_dict(self) -> dict[str, Any]:
         """What `ioassay drive check --measure --json` prints."""
-        changes = [
-            {
-                **{key: value for key, value in vars(one.point).items() if key != "statistics"},
-                "statistic": one.statistic,
-                "described": one.described,
-                "measured": one.measured,
-                "low": one.ratio.low if one.ratio else None,
-                "high": one.ratio.high if one.ratio else None,
-                "outcome": one.outcome,
-            }
-            for one in self.changes
-        ]
+        changes = []
+        for one in self.changes:
+            load = {key: value for key, value in vars(one.point).items() if key != "statistics"}
+            values = {"statistic": one.statistic, "described": one.described, "measured": one.measured}
+            ends = {end: getattr(one.ratio, end, None) for end in ("low", "high")}
+            changes.append({**load, **values, **ends, "outcome": one.outcome})
         verdict = {"drive": self.drive, "of_model": self.of_model, "outcome": self.outcome, "verdict": self.verdict}
         return {**verdict, "changes": changes, **self.run.as_dict()}
 
@@ -214,16 +203,15 @@ def sample(drive: DriveFile, *, writes: bool, most: int = _POINTS) -> tuple[list
 
     InputError where all that it has are writes, and none may be made.
     """
-    points = [point for each in drive.measurements for point in each.points]
-    points = [point for point in points if not point.flows]  # flows are no load of one kind
+    # Flows are no load of one kind.
+    points = [point for each in drive.measurements for point in each.points if not point.flows]
     of_model = not points
     points = points or [drive_accuracy.modelled(drive.options, point) for point in drive_accuracy.LOADS]
     known = {(one.operation, one.pattern, one.size_bytes, one.depth): one for one in points}
     chosen = [known[key] for key in sorted(known) if writes or key[0] == "read"]
     if not chosen:
-        raise InputError(
-            f"{drive.path}: describes writes only; expected --destroy-data NAME, which lets the drive be written"
-        )
+        wanted = "expected --destroy-data NAME, which lets the drive be written"
+        raise InputError(f"{drive.path}: describes writes only; {wanted}")
     places = np.unique(np.linspace(0, len(chosen) - 1, most).round().astype(int))
     return [chosen[place] for place in places], of_model
 
@@ -240,20 +228,16 @@ def compare(drive: DriveFile, run: Run, margin: float = MARGIN) -> Drift:
     known |= {_name(point): point for point in points}
     if not found:
         raise InputError(f"{run.root}: no trial went well, so nothing is compared; 'ioassay report' has the reasons")
-    samples = [
-        (known[name], statistic, values)
-        for name, each in found.items()
-        for statistic in known[name].statistics
-        if not (statistic == "iops" and "mean_us" in known[name].statistics)  # which a closed loop makes the same
-        if (values := [one[metric] for one in each if (metric := _metric(known[name], statistic)) in one])
-    ]
+    samples = []
+    for point, each in ((known[name], each) for name, each in found.items()):
+        for statistic in point.statistics:
+            metric = f"{point.operation}.{_METRICS[statistic]}"
+            values = [one[metric] for one in each if metric in one]
+            is_mean = statistic == "iops" and "mean_us" in point.statistics  # which a closed loop makes the same
+            samples += [(point, statistic, values)] if values and not is_mean else []
     confidence = 1 - _RISK / len(samples)
     changes = tuple(_change(*one, confidence=confidence, margin=margin) for one in samples)
     return Drift(drive.name, run, changes, of_model)
-
-
-def _metric(point: Point, statistic: str) -> str:
-    return f"{point.operation}.{_METRICS[statistic]}"
 
 
 def _change(point: Point, statistic: str, values: Sequence[float], *, confidence: float, margin: float) -> Change:
@@ -262,12 +246,9 @@ def _change(point: Point, statistic: str, values: Sequence[float], *, confidence
     unit = 1.0 if statistic == "iops" else 1e3
     bin_share = _BIN if statistic in ("p50_us", "p99_us") else 0.0
     logs = [math.log(value / unit / described) for value in values]
-    found = t_interval(logs, confidence)
-    ratio = (
-        None
-        if isinstance(found, Undefined)
-        else Interval(math.exp(found.low - bin_share), math.exp(found.high + bin_share), confidence, "log t")
-    )
+    ratio = None
+    if not isinstance(found := t_interval(logs, confidence), Undefined):
+        ratio = Interval(math.exp(found.low - bin_share), math.exp(found.high + bin_share), confidence, "log t")
     return Change(point, statistic, described, described * math.exp(sum(logs) / len(logs)), ratio, margin)
 
 
@@ -277,17 +258,8 @@ def _name(point: Point) -> str:
 
 def _load(point: Point, seconds: float, capacity_bytes: int, least_bytes: int) -> Load:
     if point.size_bytes % least_bytes:
-        raise InputError(
-            f"{load_text(point)}: the drive takes multiples of {least_bytes} bytes; expected the drive that is "
-            "described, in its format"
-        )
-    return Load(
-        _name(point),
-        "check",
-        cast(Operation, point.operation),
-        point.size_bytes,
-        point.depth,
-        cast(Pattern, point.pattern),
-        span_bytes=capacity_bytes,
-        seconds=seconds,
-    )
+        text = f"{load_text(point)}: the drive takes multiples of {least_bytes} bytes"
+        raise InputError(f"{text}; expected the drive that is described, in its format")
+    operation, pattern = cast(Operation, point.operation), cast(Pattern, point.pattern)
+    load = Load(_name(point), "check", operation, point.size_bytes, point.depth, pattern)
+    return replace(load, span_bytes=capacity_bytes, seconds=seconds)

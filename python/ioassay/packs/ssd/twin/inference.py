@@ -543,31 +543,15 @@ class _ReadSide:
     def parameters(self) -> list[Parameter]:
         structure, told = self.state.structure, self.is_told
         pairs = tuple(name for name in self._readings if name.startswith("pair-"))
-        layout = (
-            ""
-            if told
-            else "a whole battery behind a sequential fill, on a quiet host: consent to write, a longer --budget"
-        )
+        battery = "a whole battery behind a sequential fill, on a quiet host: consent to write, a longer --budget"
+        layout = "" if told else battery
         by_layout: Identified = "yes" if told else "combination"
+        by_rule: Identified = "yes" if told else "assumed"
+        ties = () if told else ("elements", "read_us")
         found = [
-            Parameter(
-                "elements",
-                structure.elements,
-                "",
-                by_layout,
-                evidence=pairs,
-                needs=layout,
-                options=() if told else ("elements", "read_us"),
-            ),
-            Parameter("program_unit", structure.unit, "B", "yes" if told else "assumed", evidence=pairs, needs=layout),
-            Parameter(
-                "flash_page",
-                structure.page,
-                "B",
-                "yes" if told else "assumed",
-                needs=layout,
-                evidence=self._evidence("sizes"),
-            ),
+            Parameter("elements", structure.elements, "", by_layout, None, None, ties, pairs, layout),
+            Parameter("program_unit", structure.unit, "B", by_rule, evidence=pairs, needs=layout),
+            Parameter("flash_page", structure.page, "B", by_rule, evidence=self._evidence("sizes"), needs=layout),
             self._channels(),
         ]
         return [*found, *self._continuous()]
@@ -603,23 +587,11 @@ class _ReadSide:
             told = least_squares.is_told(term, value, low, high)
             name = term.name
             if name.startswith("read "):
-                name = (
-                    "read_us"
-                    if max(structure.types) == 0
-                    else f"page_type_read_us {structure.types.index(int(name[5:]))}"
-                )
-            found.append(
-                Parameter(
-                    name,
-                    value,
-                    term.unit,
-                    "yes" if told else "no",
-                    low,
-                    high,
-                    evidence=_loads_of(term),
-                    needs="" if told else _NEEDS.get(term.name, ""),
-                )
-            )
+                first = structure.types.index(int(name[5:]))
+                name = f"page_type_read_us {first}" if max(structure.types) else "read_us"
+            identified: Identified = "yes" if told else "no"
+            needs = "" if told else _NEEDS.get(term.name, "")
+            found.append(Parameter(name, value, term.unit, identified, low, high, (), _loads_of(term), needs))
         found.append(self._combination(scatter))
         return found
 

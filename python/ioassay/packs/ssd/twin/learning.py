@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -164,20 +165,15 @@ def learn(
     there is made. `size` is the range that is used, from its beginning. Other arguments and errors as of `Study.run`.
     """
     progress, chosen = progress or Progress(), RunOptions(**options)
-    settings = Settings(not read_only, budget_s, size)
     with execution.interruptible():
-        ready = begin(target, settings, output, chosen, progress.preparing)
+        ready = begin(target, Settings(not read_only, budget_s, size), output, chosen, progress.preparing)
     found = ready.run(progress)
     assert isinstance(found, Twin)
     return found
 
 
 def begin(
-    target: str | Path,
-    settings: Settings,
-    output: str | Path | None,
-    options: RunOptions,
-    announce: Announce | None = None,
+    target: str | Path, settings: Settings, output: str | Path | None, options: RunOptions, announce: Announce | None
 ) -> Execution:
     """Check everything, then make the run's folder with its first trials planned."""
     path = Path(target).expanduser()
@@ -235,12 +231,14 @@ def _suite(studies: Sequence[StudyModel]) -> Suite:
 def target_table(path: Path, settings: Settings) -> tuple[dict[str, Any], list[Warning_]]:
     """The table of the target, with the range that is used, and what is to be said of it."""
     resolved = safety.resolve(path)
-    asked = None if settings.size is None else _bytes(settings.size)
+    try:
+        asked = None if settings.size is None else units.parse_size(settings.size)
+    except ValueError as error:
+        raise UsageError(f"--size {settings.size}: {error}") from None
     suffices = int(settings.budget_s * _RANGE_BYTES_PER_S)
     if resolved.is_block_device():
         number = block_devices.number_of(resolved)
-        device = block_devices.device(number) if number is not None else None
-        if device is None:
+        if number is None or (device := block_devices.device(number)) is None:
             raise UsageError(f"{path}: the kernel knows no such device; expected a disk such as /dev/nvme0n1")
         kind, there = "device", device.size_bytes
     else:
@@ -262,19 +260,11 @@ def target_table(path: Path, settings: Settings) -> tuple[dict[str, Any], list[W
     table: dict[str, Any] = {"kind": kind, "path": str(path), "size": used}
     if there and (kind == "device" or ownership_mark.read(resolved) is None):
         table["prepare"] = "none"  # the battery writes it itself, and a served drive is a file that cannot be made anew
-    notes = []
-    if there and used < there:
-        text = f"{path}: the first {units.format_size(used)} of {units.format_size(there)} are used"
-        more = "" if asked else f", as the budget of {units.format_duration(settings.budget_s)} suffices for them"
-        notes.append(Warning_("range-used", text + more, "--size names another range"))
-    return table, notes
-
-
-def _bytes(size: str | int) -> int:
-    try:
-        return units.parse_size(size)
-    except ValueError as error:
-        raise UsageError(f"--size {size}: {error}") from None
+    if used >= there:
+        return table, []
+    text = f"{path}: the first {units.format_size(used)} of {units.format_size(there)} are used"
+    more = "" if asked else f", as the budget of {units.format_duration(settings.budget_s)} suffices for them"
+    return table, [Warning_("range-used", text + more, "--size names another range")]
 
 
 def sector_bytes(path: Path) -> int:
@@ -325,8 +315,7 @@ class Battery(GrowingPlan):
         earlier = [self.store.record(one.id) for one in self.store.trials() if self.store.has(one.id)]
         self._spent_before_s = sum(one.duration_s + _TRIAL_S for one in earlier)
         self._began_s = self.clock()
-        given = 0
-        while True:
+        for given in count():
             studies = self.store.suite().studies
             if given == len(studies):
                 if not (wanted := self._wanted(studies)):
@@ -335,15 +324,15 @@ class Battery(GrowingPlan):
             made = studies[given]
             self._benches[made.name] = replace(self.base, study=made)
             for warning in preflight.examine_points(self._benches[made.name]):
-                self._note(warning)
+                self._add(warning)
             self._progress.grown(self.most)
             yield from (trial for trial in self.store.trials() if trial.study == made.name)
             yield None
-            given += 1
 
     def _wanted(self, studies: Sequence[StudyModel]) -> Sequence[Load]:
         """The loads of the next batch; none at the end of the battery, or of the budget."""
-        of_host, *batches = self._batches(studies)
+        found = measured.readings(self.store, self._readings)
+        of_host, *batches = ([one for one in found if one.load.stage == study.name] for study in studies)
         if self.asked["writes"]:
             if not batches:
                 return [measured.layout_load()]
@@ -356,7 +345,7 @@ class Battery(GrowingPlan):
             if self._left_s() > 2 * _TRIAL_S:
                 return missing.loads
             text = f"the budget was over before the loads of stage '{missing.loads[0].stage}'"
-            self._note(Warning_("budget-over", f"{text}; what they and later ones tell stays unknown", "--budget 20m"))
+            self._note("budget-over", f"{text}; what they and later ones tell stays unknown")
         return ()
 
     def _capacity_bytes(self) -> int:
@@ -366,19 +355,16 @@ class Battery(GrowingPlan):
         written = sum(one.requests * one.load.size_bytes for one in of_layout) or size_bytes
         if written < size_bytes:
             text = f"the first {units.format_size(written)} of {units.format_size(size_bytes)} are used"
-            self._note(
-                Warning_("layout-cut", f"{text}, which the budget sufficed to write in sequence", "--budget 20m")
-            )
+            self._note("layout-cut", f"{text}, which the budget sufficed to write in sequence")
         return min(written - written % _STEP_BYTES, size_bytes)
 
-    def _note(self, warning: Warning_) -> None:
+    def _note(self, code: str, text: str, remedy: str = "--budget 20m") -> None:
+        self._add(Warning_(code, text, remedy))
+
+    def _add(self, warning: Warning_) -> None:
         if warning not in self.warnings:
             self.warnings.append(warning)
             self._progress.said(warning.text)
-
-    def _batches(self, studies: Sequence[StudyModel]) -> list[list[Reading]]:
-        found = measured.readings(self.store, self._readings)
-        return [[one for one in found if one.load.stage == study.name] for study in studies]
 
     def _plan(self, loads: Sequence[Load], studies: Sequence[StudyModel]) -> StudyModel:
         """Make a batch durable as the next study of the run."""
@@ -388,12 +374,11 @@ class Battery(GrowingPlan):
         least = sector_bytes(Path(str(table["path"])))
         most = max(int(self._left_s() / (self._overhead_s() + _LEAST_RUN_S)), 1)
         if len(loads) > most:
-            text = f"the budget suffices for {most} of the {len(loads)} loads of stage '{stage}'"
-            self._note(Warning_("loads-left-out", text, "--budget 20m"))
+            self._note("loads-left-out", f"the budget suffices for {most} of the {len(loads)} loads of stage '{stage}'")
         fitted = [self._limited(load, loads[:most], least) for load in loads[:most]]
         capacity_bytes = self._capacity_bytes() if len(studies) > 1 else int(table["size"])
         made = measured.study(name, fitted, table, self._engine(studies), self.asked["seed"], 1, capacity_bytes)
-        order = sum(1 for _ in self.store.trials())
+        order = len(list(self.store.trials()))
         trials = [plan.make_trial(made, point, 0, order + at) for at, point in enumerate(plan.points(made))]
         self.store.replace_suite(_suite([*studies, made]))
         self.store.extend(trials)
@@ -401,8 +386,7 @@ class Battery(GrowingPlan):
 
     def _limited(self, load: Load, loads: Sequence[Load], least_bytes: int) -> Load:
         """The load in requests that the drive takes, and in the time that is left for its batch."""
-        size = -(-load.size_bytes // least_bytes) * least_bytes
-        align = -(-load.align_bytes // least_bytes) * least_bytes
+        size, align = (-(-each // least_bytes) * least_bytes for each in (load.size_bytes, load.align_bytes))
         overhead_s = self._overhead_s() * len(loads) + sum(one.rest_s for one in loads)
         room_s = max(self._left_s() - overhead_s, 0.0)
         untimed = sum(not one.seconds for one in loads)
@@ -411,12 +395,12 @@ class Battery(GrowingPlan):
         share = min((room_s - of_untimed_s) / timed_s, 1.0) if timed_s else 1.0
         if share < 1:
             text = f"the loads of stage '{load.stage}' are shorter than planned, for the sake of the budget"
-            self._note(Warning_("loads-shortened", text, "--budget 20m"))
-        seconds = load.seconds * share if load.seconds else of_untimed_s / untimed
-        requests = load.requests
-        if not requests and not load.seconds:
-            requests = (load.span_bytes or self._capacity_bytes() - load.begin_bytes) // size
-        return replace(load, size_bytes=size, align_bytes=align, requests=requests, seconds=max(seconds, _LEAST_RUN_S))
+            self._note("loads-shortened", text)
+        load = replace(load, size_bytes=size, align_bytes=align)
+        if load.seconds:
+            return replace(load, seconds=max(load.seconds * share, _LEAST_RUN_S))
+        requests = load.requests or (load.span_bytes or self._capacity_bytes() - load.begin_bytes) // size
+        return replace(load, requests=requests, seconds=max(of_untimed_s / untimed, _LEAST_RUN_S))
 
     def _engine(self, studies: Sequence[StudyModel]) -> str:
         """io_uring; the next one where all loads of the host failed with it, which their records explain."""
@@ -425,10 +409,8 @@ class Battery(GrowingPlan):
         kept = [self._records[one.id] for one in self.store.trials() if one.id in self._records]
         if any(one.status == OK for one in kept):
             return ENGINES[0]
-        text = (
-            f"{ENGINES[1]} in place of {ENGINES[0]}: {kept[0].reason if kept else 'no load of the host was measured'}"
-        )
-        self._note(Warning_("engine-replaced", text))
+        why = kept[0].reason if kept else "no load of the host was measured"
+        self._note("engine-replaced", f"{ENGINES[1]} in place of {ENGINES[0]}: {why}", "")
         return ENGINES[1]
 
     def _overhead_s(self) -> float:

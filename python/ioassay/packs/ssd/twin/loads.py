@@ -128,14 +128,9 @@ def plain(loads: Iterable[Load]) -> set[Load]:
     """Those that are uniform or sequential over the whole range, whose requests follow each other: a drive's sheet."""
     loads = list(loads)
     widest = max((load.span_bytes for load in loads), default=0)
-    return {
-        load
-        for load in loads
-        if load.operation in ("read", "write")
-        and load.align_bytes in (0, load.size_bytes)
-        and (not load.span_bytes or load.span_bytes >= _WHOLE * widest)
-        and not (load.begin_bytes or load.zipf or load.rest_s)
-    }
+    one_kind = (load for load in loads if load.operation in ("read", "write") and not (load.zipf or load.rest_s))
+    anywhere = (load for load in one_kind if load.align_bytes in (0, load.size_bytes) and not load.begin_bytes)
+    return {load for load in anywhere if not load.span_bytes or load.span_bytes >= _WHOLE * widest}
 
 
 _WHOLE = 0.9

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,8 +24,6 @@ from ioassay.study import plan
 from ioassay.study.model import Study, make_study
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ioassay.records.record import Record
     from ioassay.roles import Trial
     from ioassay.store.run_folder import RunStore
@@ -69,14 +67,9 @@ def layout_load() -> Load:
 
 
 _RW = {
-    ("read", "random"): "randread",
-    ("read", "sequential"): "read",
-    ("write", "random"): "randwrite",
-    ("write", "sequential"): "write",
-    ("mixed", "random"): "randrw",
-    ("mixed", "sequential"): "rw",
-    ("durable", "random"): "randwrite",
-    ("durable", "sequential"): "write",
+    (operation, pattern): f"{prefix}{word}"
+    for operation, word in {"read": "read", "write": "write", "mixed": "rw", "durable": "write"}.items()
+    for pattern, prefix in {"random": "rand", "sequential": ""}.items()
 }
 _LOADS = {rw: key for key, rw in _RW.items() if key[0] != "durable"} | {"readwrite": ("mixed", "sequential")}
 _KNOWN = {
@@ -134,34 +127,24 @@ def study(
 def parameters(load: Load, capacity_bytes: int) -> dict[str, Any]:
     """What a case sets for a load: parameters of fio, in bytes and seconds, and `run.cooldown`."""
     span = _range_bytes(load, capacity_bytes)
-    made: dict[str, Any] = {
-        "rw": _RW[load.operation, load.pattern],
-        "bs": load.size_bytes,
-        "iodepth": load.depth,
-        "offset": load.begin_bytes,
-        "size": span,
-    }
+    made: dict[str, Any] = {"rw": _RW[load.operation, load.pattern], "bs": load.size_bytes, "iodepth": load.depth}
+    made |= {"offset": load.begin_bytes, "size": span}
     requests = load.requests or (0 if load.seconds else span // load.size_bytes)
     if requests:
         made |= {"io_size": requests * load.size_bytes, "time_based": 0}
-    if load.seconds:
-        made["runtime"] = f"{round(load.seconds * 1000)}ms"
-    if load.align_bytes and load.pattern == "random":
-        made["blockalign"] = load.align_bytes
-    if load.operation == "mixed":
-        made["rwmixread"] = round(load.read_share * 100)
-    if load.operation == "durable":
-        made["sync"] = "dsync"
-    if load.stage == LAYOUT:
-        made["end_fsync"] = 1  # what comes next finds an empty write cache
-    if load.zipf:
-        made["random_distribution"] = f"zipf:{load.zipf:g}"
-    if load.rest_s:
-        made["run.cooldown"] = load.rest_s
-    # Where a latency is the answer, each request; else averages, whose scatter tells the noise.
-    made["logs"] = ["requests"] if load.in_order else ["lat"]
-    made["log_interval"] = f"{_WINDOW_MS}ms"
-    return made
+    made |= {
+        "runtime": f"{round(load.seconds * 1000)}ms" if load.seconds else None,
+        "blockalign": load.align_bytes if load.align_bytes and load.pattern == "random" else None,
+        "rwmixread": round(load.read_share * 100) if load.operation == "mixed" else None,
+        "sync": "dsync" if load.operation == "durable" else None,
+        "end_fsync": 1 if load.stage == LAYOUT else None,  # what comes next finds an empty write cache
+        "random_distribution": f"zipf:{load.zipf:g}" if load.zipf else None,
+        "run.cooldown": load.rest_s or None,
+        # Where a latency is the answer, each request; else averages, whose scatter tells the noise.
+        "logs": ["requests" if load.in_order else "lat"],
+        "log_interval": f"{_WINDOW_MS}ms",
+    }
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def reaches(load: Load, capacity_bytes: int) -> bool:
@@ -191,29 +174,24 @@ def load_of(trial: Trial) -> Load | None:
     kind = _LOADS.get(str(given.get("rw", "read")))
     jobs, engine = int(given.get("numjobs", 1)), str(given.get("ioengine", "psync"))
     is_cached = str(given.get("direct", 0)) not in ("1", "True") and trial.study != HOST
-    if kind is None or is_cached or engine not in _QUEUED | _SYNCHRONOUS or (jobs > 1 and kind[1] == "sequential"):
-        return None
     distribution, _, theta = str(given.get("random_distribution", "random")).partition(":")
+    is_known = engine in _QUEUED | _SYNCHRONOUS and distribution in ("random", "zipf")
+    if kind is None or is_cached or not is_known or (jobs > 1 and kind[1] == "sequential"):
+        return None
     try:
         size_bytes, span_bytes = _bytes(given, "bs", 4096), _bytes(given, "size", 0)
         depth = int(given.get("iodepth", 1)) if engine in _QUEUED else 1
         # fio has no more in flight than a job's `size` has requests, wherever they lie, unless time ends it.
         if span_bytes and str(given.get("time_based", 0)) not in ("1", "True"):
             depth = max(1, min(depth, span_bytes // size_bytes))
-        if distribution not in ("random", "zipf"):
-            return None
         case = trial.point.get("case")
         named = str(case) if case is not None else f"{trial.study} {plan.describe(trial.point)}"
         operation, pattern = kind
         if str(given.get("sync", "none")) in _DURABLE and operation == "write":
             operation = "durable"
-        return Load(
-            name=named,
-            stage=trial.study,
-            operation=cast(Operation, operation),
-            size_bytes=size_bytes,
-            depth=jobs * depth,
-            pattern=cast(Pattern, pattern),
+        load = Load(named, trial.study, cast(Operation, operation), size_bytes, jobs * depth, cast(Pattern, pattern))
+        return replace(
+            load,
             align_bytes=_bytes(given, "blockalign", 0),
             read_share=int(given.get("rwmixread", 50)) / 100 if operation == "mixed" else 1.0,
             zipf=float(theta or 0) if distribution == "zipf" else 0.0,
@@ -261,40 +239,35 @@ def reading(load: Load, record: Record, folder: Path, *, is_polling: bool = Fals
     if record.status != OK:
         return None
     sides = _sides(load)
-    statistics: dict[str, float] = {}
-    noise: dict[str, float] = {}
+    metrics, statistics, noise = record.metrics, dict[str, float](), dict[str, float]()
     bins: tuple[np.ndarray, np.ndarray] | None = None
-    windows = _table(folder / "series.parquet")
-    histograms = _table(folder / "hist.parquet")
     for prefix, side in sides.items():
-        known = {name: record.metrics.get(f"{side}.{metric}") for name, metric in _STATISTICS.items()}
-        for name in _QUANTILES.keys() - {name for name, value in known.items() if value is not None}:
-            known[name] = _stated_quantile(record.metrics, side, name)
+        known = {name: metrics.get(f"{side}.{metric}") for name, metric in _STATISTICS.items()}
+        # Where a result states quantiles of the completion latency alone, as fio's JSON does by default: the mean of
+        # the submission latency, which varies little, is added.
+        for name in (name for name in _QUANTILES if known[name] is None):
+            completion = metrics.get(f"{side}.clat.{name.removesuffix('_us')}")
+            known[name] = None if completion is None else completion + metrics.get(f"{side}.slat.mean", 0.0)
         own = _possible({name: value / 1e3 for name, value in known.items() if value is not None})
         if own:
-            own["iops"] = _rate(load, side, record.metrics)
-        of_side = _bins(histograms, side)
-        means = _window_means(windows, side)
-        scatter = noise_of(*of_side, means) if of_side is not None else {}
+            own["iops"] = _rate(load, side, metrics)
+        values_ns, counts = _columns(folder / "hist.parquet", "value_ns", "count", direction=side, kind="lat")
+        (means,) = _columns(folder / "series.parquet", "value", metric=f"{side}.lat.mean")
+        ascending = np.argsort(values_ns)
+        of_side = (values_ns[ascending] / 1e3, counts[ascending]) if len(counts) else None
+        scatter = noise_of(*of_side, means) if of_side else {}
         statistics |= {f"{prefix}{name}": value for name, value in own.items()}
         noise |= {f"{prefix}{name}": scatter[name] for name in own if name in scatter}
         bins = bins or of_side
     if "mean_us" not in statistics:
         return None
-    first = sides[""]
-    requests = record.metrics.get(f"{first}.ios", 0.0) + record.metrics.get("write.ios", 0.0) * (len(sides) > 1)
-    seconds = max(record.metrics.get(f"{side}.runtime", 0.0) for side in (*sides.values(), "write"))
-    return Reading(
-        load,
-        int(requests),
-        seconds,
-        statistics,
-        noise,
-        latencies_us=latencies(folder / "raw" / _LOG, first) if load.in_order else None,
-        bins_us=bins[0] if bins else None,
-        counts=bins[1] if bins else None,
-        is_host_bound=_cpu(record) > _MOST_CPU and load.stage != HOST and not is_polling,
-    )
+    requests = sum(metrics.get(f"{side}.ios", 0.0) for side in sides.values())
+    seconds = max(metrics.get(f"{side}.runtime", 0.0) for side in (*sides.values(), "write"))
+    is_busy = metrics.get("cpu.usr", 0.0) + metrics.get("cpu.sys", 0.0) > _MOST_CPU
+    in_order = latencies(folder / "raw" / _LOG, sides[""]) if load.in_order else None
+    is_host_bound = is_busy and load.stage != HOST and not is_polling
+    bins_us, in_bins = bins or (None, None)
+    return Reading(load, int(requests), seconds, statistics, noise, in_order, bins_us, in_bins, is_host_bound)
 
 
 def _possible(statistics: dict[str, float]) -> dict[str, float]:
@@ -302,21 +275,9 @@ def _possible(statistics: dict[str, float]) -> dict[str, float]:
 
     Some published results of fio state 17 s for each percentile of a latency of 11 us.
     """
-    mean = statistics.get("mean_us", math.inf)
-    return {
-        name: value
-        for name, value in statistics.items()
-        if name not in _QUANTILES or value * (1 - _QUANTILES[name]) <= mean * (1 + 2 * _BIN_NOISE)
-    }
-
-
-def _stated_quantile(metrics: Mapping[str, float], side: str, name: str) -> float | None:
-    """Of the total latency, in nanoseconds, where a result states quantiles of the completion latency alone.
-
-    As fio's JSON does by default: the mean of the submission latency, which varies little, is added.
-    """
-    completion = metrics.get(f"{side}.clat.{name.removesuffix('_us')}")
-    return None if completion is None else completion + metrics.get(f"{side}.slat.mean", 0.0)
+    most = statistics.get("mean_us", math.inf) * (1 + 2 * _BIN_NOISE)
+    beyond = {name for name, share in _QUANTILES.items() if statistics.get(name, 0.0) * (1 - share) > most}
+    return {name: value for name, value in statistics.items() if name not in beyond}
 
 
 def _rate(load: Load, side: str, metrics: Mapping[str, float]) -> float:
@@ -328,12 +289,8 @@ def _rate(load: Load, side: str, metrics: Mapping[str, float]) -> float:
     rate, seconds = metrics.get(f"{side}.iops"), metrics.get(f"{side}.runtime", 0.0)
     if rate is not None and seconds >= _LEAST_RATED_S:
         return rate
-    parts = [
-        (metrics.get(f"{one}.ios", 0.0), metrics[f"{one}.lat.mean"])
-        for one in _sides(load).values()
-        if f"{one}.lat.mean" in metrics
-    ]
-    waited_s = sum(ios * mean for ios, mean in parts) / 1e9
+    sides = _sides(load).values()
+    waited_s = sum(metrics.get(f"{one}.ios", 0.0) * metrics.get(f"{one}.lat.mean", 0.0) for one in sides) / 1e9
     return load.depth * metrics.get(f"{side}.ios", 0.0) / waited_s if waited_s else 0.0
 
 
@@ -353,20 +310,19 @@ def with_ceiling(found: Iterable[Reading]) -> list[Reading]:
     found = list(found)
     cached = [one for one in found if one.load.stage == HOST]
     own = [one for one in found if one.load.stage != HOST and one.load.operation == "read" and one.load.depth == 1]
-    fastest, of_drive = (
-        min((one.statistics.get("p50_us", math.inf) for one in each), default=math.inf) for each in (cached, own)
-    )
+    medians = ([one.statistics.get("p50_us", math.inf) for one in each] for each in (cached, own))
+    fastest, of_drive = (min(each, default=math.inf) for each in medians)
     if not fastest < _MOST_OF_DRIVE * of_drive:
         return found
     most = max(one.statistics.get("iops", 0.0) for one in cached) * _MOST_OF_CEILING
-
-    def is_near(one: Reading) -> bool:
-        return one.statistics.get("iops", 0.0) + one.statistics.get("write_iops", 0.0) > most
-
-    return [replace(one, is_host_bound=True) if one.load.stage != HOST and is_near(one) else one for one in found]
+    rates = [one.statistics.get("iops", 0.0) + one.statistics.get("write_iops", 0.0) for one in found]
+    near = [rate > most and one.load.stage != HOST for rate, one in zip(rates, found, strict=True)]
+    return [replace(one, is_host_bound=True) if is_near else one for is_near, one in zip(near, found, strict=True)]
 
 
-def noise_of(bins_us: np.ndarray, counts: np.ndarray, window_means: Sequence[float] = ()) -> dict[str, float]:
+def noise_of(
+    bins_us: np.ndarray, counts: np.ndarray, window_means: Sequence[float] | np.ndarray = ()
+) -> dict[str, float]:
     """Relative standard errors of the statistics of a distribution: shapes (bins,), (bins,).
 
     Of the mean by batch means, where there are windows, and at least that of independent requests (Law, Simulation
@@ -388,10 +344,8 @@ def noise_of(bins_us: np.ndarray, counts: np.ndarray, window_means: Sequence[flo
     found = {"mean_us": of_mean, "iops": of_mean}
     for name, quantile in _QUANTILES.items():
         step = math.sqrt(quantile * (1 - quantile) / effective)
-        low, middle, high = (
-            float(bins_us[min(int(np.searchsorted(shares, min(max(at, 0.0), 1.0))), len(bins_us) - 1)])
-            for at in (quantile - step, quantile, quantile + step)
-        )
+        places = np.searchsorted(shares, np.clip([quantile - step, quantile, quantile + step], 0.0, 1.0))
+        low, middle, high = bins_us[np.minimum(places, len(bins_us) - 1)].tolist()
         found[name] = math.hypot((high - low) / 2 / middle, _BIN_NOISE)
     return found
 
@@ -421,58 +375,34 @@ def _merged(each: Sequence[Reading]) -> Reading:
         return first
     names = set.intersection(*(set(one.statistics) for one in each))
     values = {name: np.array([one.statistics[name] for one in each]) for name in names}
-    noise = {
-        name: float(some.std(ddof=1) / some.mean() / math.sqrt(len(each)))
-        for name, some in values.items()
-        if some.mean() > 0
-    }
-    with_bins = [one for one in each if one.bins_us is not None and one.counts is not None]
-    bins: dict[float, float] = {}
-    for one in with_bins:
-        for value, count in zip(cast(np.ndarray, one.bins_us), cast(np.ndarray, one.counts), strict=True):
-            bins[float(value)] = bins.get(float(value), 0.0) + float(count)
-    at = np.array(sorted(bins))
+    positive = {name: some for name, some in values.items() if some.mean() > 0}
+    noise = {name: float(some.std(ddof=1) / some.mean() / math.sqrt(len(each))) for name, some in positive.items()}
+    with_bins = [(one.bins_us, one.counts) for one in each if one.bins_us is not None and one.counts is not None]
+    if with_bins:
+        values_us, counts = (np.concatenate(arrays) for arrays in zip(*with_bins, strict=True))
+        at, place = np.unique(values_us, return_inverse=True)
+        first = replace(first, bins_us=at, counts=np.bincount(place, weights=counts))
     return replace(
         first,
         requests=sum(one.requests for one in each),
         seconds=sum(one.seconds for one in each),
         statistics={name: float(some.mean()) for name, some in values.items()},
         noise=noise,
-        bins_us=at if with_bins else None,
-        counts=np.array([bins[value] for value in at]) if with_bins else None,
         is_host_bound=any(one.is_host_bound for one in each),
     )
 
 
-def _table(path: Path) -> pl.DataFrame | None:
+def _columns(path: Path, *names: str, **of: str) -> list[np.ndarray]:
+    """Columns of the rows about all jobs that have these values, in a table of a trial; empty without the table."""
     import polars as pl
 
     if not path.exists():
-        return None
+        return [np.empty(0) for _ in names]
     try:
-        return pl.read_parquet(path)
+        rows = pl.read_parquet(path).filter(job=-1, **of)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"{path}: is damaged: {str(error).splitlines()[0]}; measure that load again") from None
-
-
-def _bins(table: pl.DataFrame | None, side: str) -> tuple[np.ndarray, np.ndarray] | None:
-    if table is None:
-        return None
-    rows = table.filter(direction=side, kind="lat", job=-1).sort("value_ns")
-    if not rows.height:
-        return None
-    values, counts = (rows[name].to_numpy().astype(np.float64) for name in ("value_ns", "count"))
-    return values / 1e3, counts
-
-
-def _window_means(table: pl.DataFrame | None, side: str) -> list[float]:
-    if table is None:
-        return []
-    return [float(value) for value in table.filter(metric=f"{side}.lat.mean", job=-1)["value"]]
-
-
-def _cpu(record: Record) -> float:
-    return record.metrics.get("cpu.usr", 0.0) + record.metrics.get("cpu.sys", 0.0)
+    return [rows[name].to_numpy().astype(np.float64) for name in names]
 
 
 # The target that the battery sees
@@ -497,7 +427,7 @@ class FioTarget:
 
     capacity_bytes: int
     batches: Sequence[Sequence[Reading]] = ()
-    _next: int = field(default=0)
+    _next: int = 0
 
     def run(self, loads: Sequence[Load]) -> list[Reading]:
         """The readings of loads that went well, of those that fio can place here. Unmeasured, see there."""

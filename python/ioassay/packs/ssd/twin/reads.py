@@ -84,13 +84,9 @@ def modes(reading: Reading) -> list[Mode]:
     kernel = np.exp(-0.5 * (np.arange(-8, 9) / 2) ** 2)
     density = np.convolve(edges, kernel / kernel.sum(), mode="same")
     centres = (grid[1:] + grid[:-1]) / 2
-    peaks = [
-        place
-        for place in range(1, len(density) - 1)
-        if density[place] > 0 and density[place] >= density[place - 1] and density[place] > density[place + 1]
-    ]
+    inner = density[1:-1]
     merged: list[int] = []
-    for place in peaks:
+    for place in (1 + np.flatnonzero((inner > 0) & (inner >= density[:-2]) & (inner > density[2:]))).tolist():
         if merged and density[merged[-1] : place + 1].min() > 0.4 * min(density[merged[-1]], density[place]):
             merged[-1] = max(merged[-1], place, key=lambda each: density[each])
         else:
@@ -131,42 +127,33 @@ def types_by_unit(readings: Mapping[str, Reading]) -> bool:
 # Pairs of addresses
 
 
-def shares_element(readings: Mapping[str, Reading], distance: int) -> bool | None:
-    """Whether two addresses are on one element: a queue of reads takes both times in turn, not the longer one."""
-    name = pair(distance)
-    single, alone = readings.get(SINGLE + QUEUED), readings.get(SINGLE)
-    queued, both = readings.get(name + QUEUED), readings.get(name)
-    if single is None or alone is None or queued is None:
-        return None
-    first_us = _queue_us(single)
-    fixed_us = _service_us(alone) - first_us
-    second_us = first_us
-    if both is not None:
-        second_us = float(np.clip(2 * (_service_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
-    one_us = (first_us + second_us) / 2
-    two_us = max(first_us, second_us) / 2 * (1 + 1 / queued.load.depth)
-    return _queue_us(queued) > math.sqrt(one_us * two_us)
+def _queued_pairs(readings: Mapping[str, Reading]) -> list[Reading]:
+    """Ascending by their distance, of which their requests begin at multiples."""
+    found = [each for name, each in readings.items() if name.startswith("pair-") and name.endswith(QUEUED)]
+    return sorted(found, key=lambda each: each.load.align_bytes)
 
 
 def are_precise(readings: Mapping[str, Reading]) -> bool:
     """Whether most queued pairs vary little by themselves: otherwise they contradict no rule."""
-    noise = [
-        reading.noise.get("mean_us", 0.0)
-        for name, reading in readings.items()
-        if name.startswith("pair-") and name.endswith(QUEUED)
-    ]
+    noise = [reading.noise.get("mean_us", 0.0) for reading in _queued_pairs(readings)]
     return bool(noise) and float(np.median(noise)) <= _NOISY
 
 
 def _tested(readings: Mapping[str, Reading]) -> dict[int, bool]:
-    """Distance in bytes -> whether it is within one element."""
-    found = {}
-    for name in readings:
-        if name.startswith("pair-") and name.endswith(QUEUED):
-            distance = int(name.removeprefix("pair-").removesuffix(QUEUED).removesuffix("KiB")) * 1024
-            if (shared := shares_element(readings, distance)) is not None:
-                found[distance] = shared
-    return dict(sorted(found.items()))
+    """Distance in bytes -> whether it is within one element: a queue takes both times in turn, not the longer one."""
+    single, alone, found = readings.get(SINGLE + QUEUED), readings.get(SINGLE), dict[int, bool]()
+    if single is None or alone is None:
+        return found
+    first_us = _queue_us(single)
+    fixed_us = _service_us(alone) - first_us
+    for queued in _queued_pairs(readings):
+        second_us = first_us
+        if (both := readings.get(queued.load.name.removesuffix(QUEUED))) is not None:
+            second_us = float(np.clip(2 * (_service_us(both) - fixed_us) - first_us, first_us / 4, first_us * 4))
+        one_us = (first_us + second_us) / 2
+        two_us = max(first_us, second_us) / 2 * (1 + 1 / queued.load.depth)
+        found[queued.load.align_bytes] = _queue_us(queued) > math.sqrt(one_us * two_us)
+    return found
 
 
 def unit_bounds(readings: Mapping[str, Reading]) -> tuple[int, int]:
@@ -189,15 +176,10 @@ def possible_elements(readings: Mapping[str, Reading], unit: int) -> list[int]:
     """Counts of elements that agree with all pairs of whole units, ascending."""
     tests = {distance // unit: shared for distance, shared in _tested(readings).items() if distance % unit == 0}
     shared = [count for count, same in tests.items() if same]
-    if not shared:
-        return []
-    common = math.gcd(*shared)
     apart = [count for count, same in tests.items() if not same]
-    return [
-        count
-        for count in range(2, common + 1)
-        if common % count == 0 and not any(distance % count == 0 for distance in apart)
-    ]
+    common = math.gcd(*shared)
+    divisors = [count for count in range(2, common + 1) if common % count == 0]
+    return [count for count in divisors if all(distance % count for distance in apart)]
 
 
 def elements(readings: Mapping[str, Reading]) -> int:
@@ -225,11 +207,8 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
     """
     queued = readings.get(SINGLE + QUEUED)
     least_us = _queue_us(queued) / 3 if queued is not None else 0.0
-    points = [
-        (reading.load, _service_us(reading), math.hypot(reading.noise.get("mean_us", 0.01), 0.005))
-        for name, reading in readings.items()
-        if name.startswith("size-")
-    ]
+    sizes = [each for name, each in readings.items() if name.startswith("size-")]
+    points = [(each.load, _service_us(each), math.hypot(each.noise.get("mean_us", 0.01), 0.005)) for each in sizes]
     squares = {}
     for page in range(PAGE, min(unit, _LARGEST_PAGE) + 1, PAGE):
         if unit % page or len(points) < 4:
@@ -242,24 +221,20 @@ def flash_page_bytes(readings: Mapping[str, Reading], unit: int) -> tuple[int, d
         alike[:, 1] += alike[:, 2]
         one = _least_squares(np.delete(alike, 2, axis=1), values)
         # A small read takes at most as long as a whole one, and at least half of it.
-        both = table.copy()
-        both[:, 1], both[:, 2] = table[:, 1] + table[:, 2], table[:, 1] + table[:, 2] / 2
+        both = alike.copy()
+        both[:, 2] = table[:, 1] + table[:, 2] / 2
         squares[page] = min(one, _least_squares(both, values) + _PARAMETER)
     return (min(squares, key=squares.__getitem__) if squares else 0), squares
 
 
 def operations(load: Load, page: int, unit: int) -> tuple[float, float]:
     """Mean reads of more than 4 KiB, and of at most that, of a request of `load` within one unit."""
-    align = load.align_bytes or load.size_bytes
-    begins = np.arange(0, unit - load.size_bytes + 1, align)
-    large = small = 0
-    for begin in begins:
-        at, end = int(begin), int(begin) + load.size_bytes
-        while at < end:
-            stop = min(end, (at // page + 1) * page)
-            large, small = (large + 1, small) if stop - at > PAGE else (large, small + 1)
-            at = stop
-    return large / len(begins), small / len(begins)
+    begins = range(0, unit - load.size_bytes + 1, load.align_bytes or load.size_bytes)
+    ends = [begin + load.size_bytes for begin in begins]
+    borders = [range((begin // page + 1) * page, end, page) for begin, end in zip(begins, ends, strict=True)]
+    parts = [np.diff([begin, *of, end]) for begin, of, end in zip(begins, borders, ends, strict=True)]
+    large = sum(int((each > PAGE).sum()) for each in parts)
+    return large / len(begins), (sum(map(len, parts)) - large) / len(begins)
 
 
 def _least_squares(rows: np.ndarray, values: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,6 @@ import numpy as np
 
 from ioassay import _core
 from ioassay.errors import UsageError
-from ioassay.packs.ssd import simulator
 from ioassay.packs.ssd.twin.loads import Load, Reading
 from ioassay.simulation.options import setup
 
@@ -19,10 +19,6 @@ REQUESTS = 2000
 """Of a load that states none."""
 READ, WRITE, FLUSH = 0, 1, 3
 _QUANTILES = {"p50_us": 0.5, "p99_us": 0.99}
-
-
-def capacity_bytes(options: Mapping[str, Any]) -> int:
-    return int(simulator.check(options)["capacity_bytes"])
 
 
 def new_drive(options: Mapping[str, Any]) -> Any:
@@ -48,17 +44,12 @@ def arrays(load: Load, capacity: int, draws: np.random.Generator) -> dict[str, n
         chosen = draws.integers(places, size=count)
     shares = {"read": 1.0, "mixed": load.read_share}
     kinds = np.where(draws.random(count) < shares.get(load.operation, 0.0), READ, WRITE).astype(np.uint8)
-    found: dict[str, np.ndarray] = {
-        "kind": kinds,
-        "offset_bytes": (load.begin_bytes + chosen * align).astype(np.uint64),
-        "bytes": np.full(count, size, dtype=np.uint32),
-    }
-    if load.operation != "durable":
-        return found
-    # Each write is followed by a flush, as one with O_DSYNC.
-    both: dict[str, np.ndarray] = {name: np.repeat(values, 2) for name, values in found.items()}
-    both["kind"][1::2] = FLUSH
-    return both
+    found: dict[str, np.ndarray] = {"kind": kinds, "bytes": np.full(count, size, dtype=np.uint32)}
+    found["offset_bytes"] = (load.begin_bytes + chosen * align).astype(np.uint64)
+    if load.operation == "durable":  # each write is followed by a flush, as one with O_DSYNC
+        found = {name: np.repeat(values, 2) for name, values in found.items()}
+        found["kind"][1::2] = FLUSH
+    return found
 
 
 def feed(load: Load) -> dict[str, Any]:
@@ -68,11 +59,8 @@ def feed(load: Load) -> dict[str, Any]:
 def statistics(times: Mapping[str, Any], seconds: float) -> dict[str, float]:
     """Of the requests of one kind in the core's result."""
     quantiles = times["response_ns"].quantiles(list(_QUANTILES.values()))
-    return {
-        "mean_us": times["mean_response_ps"] / 1e6,
-        **{name: value / 1e3 for name, value in zip(_QUANTILES, quantiles, strict=True)},
-        "iops": times["count"] / seconds,
-    }
+    found = {name: value / 1e3 for name, value in zip(_QUANTILES, quantiles, strict=True)}
+    return {"mean_us": times["mean_response_ps"] / 1e6, **found, "iops": times["count"] / seconds}
 
 
 def seconds_of(raw: Mapping[str, Any]) -> float:
@@ -87,8 +75,8 @@ def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
     if load.operation == "durable":
         each = np.frombuffer(raw["latency_us"], dtype=np.float64)
         both = each[0::2] + each[1::2]
-        quantiles = zip(_QUANTILES, np.quantile(both, list(_QUANTILES.values())), strict=True)
-        found = {"mean_us": float(both.mean()), **{name: float(value) for name, value in quantiles}}
+        quantiles = map(float, np.quantile(both, list(_QUANTILES.values())))
+        found = {"mean_us": float(both.mean()), **dict(zip(_QUANTILES, quantiles, strict=True))}
         found["iops"] = len(both) / seconds
         bins, counts = np.unique(both, return_counts=True)
         return Reading(load, len(both), seconds, found, {}, both if load.in_order else None, bins, counts)
@@ -98,9 +86,7 @@ def reading(load: Load, raw: Mapping[str, Any]) -> Reading:
     if load.operation == "mixed" and raw["write"]["count"]:
         found |= {f"write_{name}": value for name, value in statistics(raw["write"], seconds).items()}
     values, counts = times["response_ns"].buckets()
-    in_order = None
-    if load.in_order:
-        in_order = np.frombuffer(raw["latency_us"], dtype=np.float64)
+    in_order = np.frombuffer(raw["latency_us"], dtype=np.float64) if load.in_order else None
     bins = np.asarray(values, dtype=np.float64) / 1e3
     return Reading(load, times["count"], seconds, found, {}, in_order, bins, np.asarray(counts))
 
@@ -119,9 +105,8 @@ class SimulatedTarget:
 
     def copy(self) -> SimulatedTarget:
         """The same drive in the same state, with random numbers of its own."""
-        other = SimulatedTarget.__new__(SimulatedTarget)
-        other._noise, other._drive = self._noise, self._drive.copy()
-        other._random = np.random.default_rng(self._random.integers(2**31))
+        other = copy.copy(self)
+        other._drive, other._random = self._drive.copy(), np.random.default_rng(self._random.integers(2**31))
         return other
 
     def set_timing(self, options: Mapping[str, Any]) -> None:
@@ -135,23 +120,16 @@ class SimulatedTarget:
         if load.rest_s:
             self._rest(load.rest_s)
         source = {"arrays": arrays(load, self.capacity_bytes, self._random)}
-        found = reading(
-            load, self._drive.run(source, feed(load), latencies=load.in_order or load.operation == "durable")
-        )
+        is_kept = load.in_order or load.operation == "durable"
+        found = reading(load, self._drive.run(source, feed(load), latencies=is_kept))
         if not self._noise:
             return found
-        noisy = {
-            name: value * math.exp(self._noise * self._random.standard_normal())
-            for name, value in found.statistics.items()
-        }
+        factors = {name: math.exp(self._noise * self._random.standard_normal()) for name in found.statistics}
+        noisy = {name: value * factors[name] for name, value in found.statistics.items()}
         return replace(found, statistics=noisy, noise=dict.fromkeys(noisy, self._noise))
 
     def _rest(self, seconds: float) -> None:
         """Idle time between two reads of one page."""
-        source = {
-            "kind": np.zeros(2, dtype=np.uint8),
-            "offset_bytes": np.zeros(2, dtype=np.uint64),
-            "bytes": np.full(2, 4096, dtype=np.uint32),
-            "at_us": np.array([0.0, seconds * 1e6]),
-        }
+        page = Load("rest", "", "read", 4096, span_bytes=4096, requests=2)
+        source = arrays(page, self.capacity_bytes, np.random.default_rng(1)) | {"at_us": np.array([0.0, seconds * 1e6])}
         self._drive.run({"arrays": source}, {"feed": "open", "window": 0, "driver": "fcfs", "slices": 2})
