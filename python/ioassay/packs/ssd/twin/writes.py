@@ -227,12 +227,15 @@ class _Shape:
     region: int = 0
     """Superblocks in SLC mode."""
     folding: str = "idle"
+    slow: float = 1.0
+    """How many times as long as in SLC mode a program operation takes, until a fit tells it."""
     has_rate: bool = False
     base: int = 0
     """Number of the read side."""
 
     def terms(self, limits: Mapping[str, Term]) -> tuple[Term, ...]:
-        times = tuple(_program_term(number) for number in range(self.types))
+        plain = (_program_term(number) for number in range(self.types))
+        times = tuple(limits.get(each.name, each) for each in plain)
         found = (_COMMAND, _PER_4K, _ERASE, *times, *((_SLC_PROGRAM,) if self.region else ()))
         link = (limits["link_mb_s"],) if "link_mb_s" in limits else ()
         return (*found, *link, *((limits.get(_RATE.name, _RATE),) if self.has_rate else ()))
@@ -412,7 +415,7 @@ class WriteSide:
         self._bases = [{"copy_back": False, "endurance": 0, **base} for base in bases]
         self._base = base = self._bases[0]
         self.capacity_bytes = capacity_bytes
-        self._deadline = time.process_time() + seconds
+        self._deadline = time.process_time() + _SEARCHED * seconds
         self._elements = int(base["elements"])
         self._limits = {each.name: each for each in limits}
         self._early = {each.load.name: each for each in readings if each.load.stage in ("durable", "rates")}
@@ -434,26 +437,24 @@ class WriteSide:
         self.of_collection: dict[_Shape, float] = {}
         if OVERWRITE in self._steady and not self.shape.region:
             # With times from what was seen: they fit badly where garbage is collected otherwise.
-            for _ in range(1 if self._seen.period else 2):
-                if self.shape.cache:
-                    sizes = [part * MIB // 8 << power for power in range(10) for part in (2, 3)]
-                    caches = (replace(self.shape, cache=size) for size in (self.shape.cache, *sizes))
-                    self.shape = min(caches, key=lambda each: self._unlike(each, self.values))
-                self._fit_collection()
-            plain = [(self.shape, self._values(self.shape.background))]
+            for number in range(2):
+                if number == 0 or not self._seen.period:
+                    self.shape = self._with_likely_cache(self.shape)
+                if not self.shape.region:
+                    self._fit_collection((0, 2) if number == 0 else _BACKGROUND)
+                if number == 0:
+                    self._fit_folding()
+            plain = [(self.shape, self._values(self.shape))]
         self._settle([(replace(shape, base=number), values) for number in range(len(bases)) for shape, values in plain])
-        if self.squares > _BAD and (folding := self._folding()):
-            before = (self.squares, self.shape, self.values, self.cache_interval)
-            self._settle(folding)
-            if self.squares > _MUCH_BETTER * before[0]:
-                self.squares, self.shape, self.values, self.cache_interval = before
         if not self.shape.has_rate:
             self._settle([(self.shape, self.values), (replace(self.shape, has_rate=True), self.values)])
         for _ in range(2 if OVERWRITE in self._steady else 0):
+            if self.of_collection and time.process_time() > self._deadline:
+                break
             self._fit_collection()
             if self.shape.cache and self.cache_interval is None:
                 self.shape, self.cache_interval = self._with_cache(self.shape, self.values, LATE_FILL)
-            now = {**self.values, **self._values(self.shape.background)}
+            now = {**self.values, **self._values(self.shape)}
             self._settle([(self.shape, self.values), (self.shape, now)])
         self._optimise(self.shape, self.values, 3, final=True)
         self._fit_mixed()
@@ -473,7 +474,7 @@ class WriteSide:
         rows = sweep(stripes.latencies_us, 1, types).period
         return sweep(latencies, self._elements, types, rows) if rows else seen
 
-    def _values(self, background: int) -> dict[str, float]:
+    def _values(self, shape: _Shape) -> dict[str, float]:
         """Of the terms, from the levels that were seen. An erasure in the background goes on during a program."""
         link, channel = (PAGE / (self._base.get(name) or math.inf) for name in ("link_mb_s", "flash_channel_mb_s"))
         taken = self._early[f"write-{PAGE // KIB}KiB"].statistics["p50_us"] if self._is_cached else 3.0 + link
@@ -483,8 +484,11 @@ class WriteSide:
         found[_RATE.name] = 1.02 * max(each.statistics.get("iops", 1.0) for each in self._early.values())
         found |= {name: math.exp(term.centre) for name, term in self._limits.items()}
         found |= {_program_term(number).name: level for number, level in enumerate(levels)}
+        found[_program_term(0).name] *= shape.slow
         if self._seen.period:
-            found[_ERASE.name] = max(self._seen.stall_us - (0 if background else self._seen.levels[0]), 300.0)
+            found[_ERASE.name] = max(
+                self._seen.stall_us - (0 if shape.background or shape.slow > 1 else self._seen.levels[0]), 300.0
+            )
         found[_SLC_PROGRAM.name] = max(self._seen.fast_us - taken - channel, 5.0) if self._seen.fast else levels[0]
         return found
 
@@ -501,28 +505,55 @@ class WriteSide:
         region = round(seen.fast / (max(1, rows // _BITS) * self._elements)) if rows >= _BITS else 0
         told = _RATE.name in self._limits
         plain = _Shape(rows, exported, max(4, spare), types=seen.types, cache=cache, region=region, has_rate=told)
-        return [(replace(plain, background=number), self._values(number)) for number in (0, 1, 2)]
+        several = [replace(plain, background=number) for number in (0, 1, 2)]
+        return [(each, self._values(each)) for each in several]
 
-    def _folding(self) -> list[tuple[_Shape, dict[str, float]]]:
-        """Where all units go to an SLC region first: pages that are written over and over leave nothing to fold."""
-        seen, shape = self._seen, self.shape
-        slow = self._early.get(SLOW)
-        if seen.fast or not seen.period or slow is None:
-            return []
-        region, rows = (seen.onset - 1) // seen.period + 1, seen.period // self._elements * _BITS
-        if region * seen.period * int(self._base["program_unit"]) > 0.8 * slow.requests * slow.load.size_bytes:
-            return []  # larger than what the stripes could fill
-        exported, values = self._exported(rows), self._values(0)
-        slower = {**values, "program 0": 4 * values["program 0"]}
-        folded = replace(
-            shape, rows=rows, exported=exported, spare=max(4, round(0.2 * exported)), region=region, types=1
+    def _fit_folding(self) -> None:
+        """Whether all units go to an SLC region first: pages that are written over and over leave nothing to fold."""
+        seen, plain, slow = self._seen, self.shape, self._early.get(SLOW)
+        if seen.fast or not seen.period or slow is None or self.of_collection[plain] < _BAD:
+            return
+        most, rows = (seen.onset - 1) // seen.period + 1, seen.period // self._elements * _BITS
+        if most * seen.period * int(self._base["program_unit"]) > 0.8 * slow.requests * slow.load.size_bytes:
+            return  # larger than what the stripes could fill
+        exported = self._exported(rows)
+        best = replace(
+            plain,
+            rows=rows,
+            exported=exported,
+            spare=max(4, round(0.2 * exported)),
+            region=most,
+            folding="full",
+            types=1,
         )
-        starts = [
-            replace(folded, folding=each, background=0, region=count)
-            for each in ("full", "both")
-            for count in sorted({region, *range(1, region, max(1, region // 8))})
-        ]
-        return [(each, slower) for each in sorted(starts, key=lambda each: self._unlike(each, slower))[:3]]
+        best = replace(best, background=0, hot_cold=False, slow=4.0)
+        choices: Mapping[str, Sequence[Any]] = {
+            "region": sorted({most, *range(1, most, max(1, most // 6))}),
+            "slow": (3.0, 5.0, 7.0),
+            "spare": [max(4, round(exported * share)) for share in (0.04, 0.06, 0.12, 0.2)],
+            "folding": ("both",),
+            "hot_cold": (True,),
+            "background": (1, 3),
+            "rows": (rows + 1, rows + 2),
+        }
+        for _ in range(2):
+            best = self._with_likely_cache(best)
+            for name, values in choices.items():
+                others = [replace(best, **{name: value}) for value in values]
+                others = [replace(each, exported=self._exported(each.rows)) for each in others]
+                best = self._least([best, *others], self._loss_of)
+        if self._loss_of(best) < _MUCH_BETTER * self.of_collection[plain]:
+            self.shape = best
+            name = _program_term(0).name
+            self._limits[name] = replace(_program_term(0), centre=math.log(self._values(best)[name]), spread=0.2)
+
+    def _with_likely_cache(self, shape: _Shape) -> _Shape:
+        """With the cache of which early loads are least off, at times from what was seen."""
+        if not shape.cache:
+            return shape
+        sizes = [shape.cache, *(part * MIB // 8 << power for power in range(10) for part in (2, 3))]
+        caches = [replace(shape, cache=size) for size in sizes]
+        return min(caches, key=lambda each: self._unlike(each, self._values(each)))
 
     def _first_cache(self) -> int:
         """What it takes beyond what leaves it meanwhile, bytes; a large one where nothing fills it."""
@@ -637,27 +668,30 @@ class WriteSide:
             return shape, None  # erasures hide where it is full
         return other, interval
 
-    def _fit_collection(self) -> None:
-        """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
-        loads = {**self._early, **self._before_mixed()}
-        known: dict[_Shape, float] = {}
+    def _loss_of(self, shape: _Shape) -> float:
+        """How far the early loads and those that collect garbage are off."""
 
-        def features(readings: Mapping[str, Reading], seen: Sweep) -> Features:
+        def features(readings: Mapping[str, Reading]) -> Features:
             return _collecting_features(readings) | _early_features(readings, seen, self._elements)
 
-        def loss(shape: _Shape) -> float:
-            if shape not in known:
-                values = self._values(shape.background)
-                if math.isfinite(self.squares) and bool(shape.background) == bool(self.shape.background):
-                    values = self.values
-                run, seen = self._run(shape, values, loads), self._seen_of(shape)
-                known[shape] = _loss(features(run[0], seen), features(loads, seen)) if run else math.inf
-            return known[shape]
+        if shape not in self.of_collection:
+            values, seen = self._values(shape), self._seen_of(shape)
+            if math.isfinite(self.squares) and bool(shape.background) == bool(self.shape.background):
+                values = self.values
+            loads = {**self._early, **self._before_mixed()}
+            run = self._run(shape, values, loads)
+            self.of_collection[shape] = _loss(features(run[0]), features(loads)) if run else math.inf
+        return self.of_collection[shape]
 
+    def _fit_collection(self, backgrounds: Sequence[int] = (0,)) -> None:
+        """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
+        if math.isfinite(self.squares):  # what is known holds for other times
+            self.of_collection = {}
+        loss = self._loss_of
         is_told = bool(self._seen.period) and (not self.shape.region or self.shape.folding == "idle")
         start = self.shape
-        grid = [replace(start, hot_cold=hot, background=number) for number in (0, 1, 2, 4, 7) for hot in (False, True)]
-        if self.of_collection:
+        grid = [replace(start, hot_cold=hot, background=number) for number in backgrounds for hot in (False, True)]
+        if math.isfinite(self.squares):
             grid = [start]
         elif not is_told:
             spacious = [self._spacious(start, start.rows, share) for share in _SPARE]
@@ -666,14 +700,14 @@ class WriteSide:
             start = self._least((start, *(self._spacious(start, rows, share) for rows in self._rows())), loss)
             grid = [replace(start, hot_cold=hot) for hot in (False, True)]
         best = self._least(grid, loss)
-        improves = True
+        loss(best)
+        improves = not is_told or math.isfinite(self.squares)
         while improves and time.process_time() < self._deadline:
             improves = False
             for change in self._changes(best, is_told):
                 if loss(change) < loss(best) - 1e-9 and time.process_time() < self._deadline:
                     best, improves = change, True
         self.shape = best
-        self.of_collection = known
 
     def _least(self, shapes: Iterable[_Shape], loss: Callable[[_Shape], float]) -> _Shape:
         """The best of those for which there is time, or the first."""
@@ -703,6 +737,9 @@ class WriteSide:
             found += [replace(shape, spare=shape.spare + step, background=shape.background - step) for step in (4, -4)]
             steps = sorted({max(1, round(shape.spare * share)) for share in (0.1, 0.03)} | {1}, reverse=True)
             found += [replace(shape, spare=shape.spare + sign * step) for step in steps for sign in (1, -1)]
+            if shape.region and shape.folding != "idle":
+                found += [replace(shape, region=region) for region in (shape.region - 1, shape.region + 1) if region]
+                found.append(replace(shape, folding="both" if shape.folding == "full" else "full"))
             if shape.region:
                 several = (shape.rows // _BITS * _BITS + rest for rest in range(_BITS))
                 found += [replace(shape, rows=rows, exported=self._exported(rows)) for rows in several]
@@ -866,10 +903,13 @@ def _again(reading: Reading) -> Load:
     return replace(reading.load, requests=reading.requests)
 
 
+_BACKGROUND = (0, 1, 2, 4, 7)
+_SEARCHED = 0.7
+"""Of the time for a fit, for the search of rules: the rest is for the times that follow."""
 _SPARE = (0.15, 0.22, 0.1, 0.3, 0.06, 0.4)
 _SUPERBLOCKS = (60, 80, 110, 150, 200, 260)
 _WORTH = 6.0
-_BAD, _MUCH_BETTER = 60.0, 0.5
+_BAD, _MUCH_BETTER = 100.0, 0.7
 """Squares of the early loads beyond those of noise; and the share of them with which another structure may do."""
 """Of squares, that an SLC region has to save, and within twice of which alternatives are about as good."""
 _MOST_LOSS = 50.0
