@@ -50,6 +50,17 @@ def test_writes_that_nothing_delays_tell_no_superblock() -> None:
     assert (seen.onset, seen.period, seen.rows, seen.types) == (0, 0, 0, 1)
 
 
+def test_page_types_that_begin_anew_tell_rows_that_no_erasure_tells() -> None:
+    rows = np.arange(400) // 4 % 7 % 3
+    seen = writes.sweep(np.array([300.0, 500.0, 700.0])[rows], 4)
+    assert (seen.period, seen.rows, seen.types) == (0, 7, 3)
+
+
+def test_erasures_from_the_first_unit_on_leave_the_level_of_programs() -> None:
+    seen = writes.sweep(series(1, 24), 4)
+    assert (seen.onset, seen.period, seen.levels) == (1, 24, (500.0,))
+
+
 def hidden(**others: Any) -> dict[str, Any]:
     return {
         "elements": 6,
@@ -83,6 +94,9 @@ DRIVES = {
     "cache": hidden(),
     "no cache, page types": hidden(write_cache=0, page_type_program_us=[400.0, 700.0, 1000.0]),
     "background": hidden(background_free=0.06, hot_cold=True, read_priority=True),
+    "erasures that do not show": hidden(
+        erase_us=300.0, background_free=0.06, page_type_program_us=[400.0, 700.0, 1000.0]
+    ),
     "SLC region": hidden(
         reserve=0.25,
         slc_region=3 * MIB,
@@ -93,6 +107,7 @@ DRIVES = {
         slc_idle_us=100_000.0,
     ),
 }
+FOLDED = DRIVES["SLC region"] | {"slc_folding": "full"}
 READ_SIDE = ("elements", "page", "flash_page", "program_unit", "read_us", "command_read_us", "dies", "spare_bytes")
 CHANNELS = ("flash_channels", "flash_channel_mb_s", "link_mb_s", "channel_us_per_sector")
 
@@ -100,7 +115,7 @@ CHANNELS = ("flash_channels", "flash_channel_mb_s", "link_mb_s", "channel_us_per
 @cache
 def learned(name: str) -> tuple[dict[str, Any], writes.WriteSide]:
     """With the read side known, and 2 % noise."""
-    truth = DRIVES[name]
+    truth = DRIVES.get(name, FOLDED)
     target = SimulatedTarget(truth, 3, noise=0.02)
     readings: list[Reading] = []
     for stage in (writes.first_loads, writes.rate_loads, writes.steady_loads):
@@ -145,6 +160,14 @@ def test_write_amplification_in_steady_state_is_met(name: str) -> None:
     ]
     for key, most in (("write_amplification", 0.05), ("mean_response_ms", 0.08)):
         assert found[1][key] == pytest.approx(found[0][key], rel=most), key
+
+
+def test_a_region_that_all_writes_go_to_is_told_by_garbage_collection() -> None:
+    truth, side = learned("SLC region for all writes")
+    region = [each["slc_region"] for each in (truth, side.options())]
+    superblock = truth["elements"] * truth["program_unit"] * (truth["planes"] * truth["pages_per_block"] // 8 // 3)
+    assert abs(region[0] - region[1]) <= superblock
+    assert side.options()["slc_folding"] != "idle"
 
 
 def test_what_is_left_out_is_assumed_and_says_what_would_tell_it() -> None:

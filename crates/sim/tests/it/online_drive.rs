@@ -6,7 +6,7 @@ use crate::loads::{
     write,
 };
 use ioassay_block::Request;
-use ioassay_sim::drive::{SlcOptions, Spec};
+use ioassay_sim::drive::{Controller, SlcOptions, Spec};
 use ioassay_sim::engine::{BufferMode, Event, OnlineDrive, WriteBuffer, run};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
@@ -180,6 +180,22 @@ fn a_write_past_the_buffer_replaces_what_is_there_and_waits_for_flash() {
     ];
     assert_eq!(live.events, wanted);
     assert_eq!(live.drive.buffered_pages(), 0);
+}
+
+#[test]
+fn a_write_past_the_cache_waits_for_whole_units() {
+    let cache = [("write_cache", 1_048_576_u64), ("program_unit", 16_384)];
+    let controller = Controller::of(cache.map(|(name, value)| (name, value.into()))).expect("options");
+    let mut spec = reference(4);
+    (spec.controller, spec.reserve) = (Some(controller), 0.3);
+    let mut live = Live::new(drive(&spec), None);
+    live.drive.submit_bypass(0, &write(0, 0, 16)).expect("a request");
+    live.finish();
+    let is_programmed = |event: &&Event| matches!(event, Event::Programmed { .. });
+    let together = live.events.chunk_by(|one, two| is_programmed(&one) == is_programmed(&two));
+    let programmed = together.filter(|events| is_programmed(&&events[0])).map(<[Event]>::len);
+    assert_eq!(programmed.sum::<usize>(), 16);
+    assert_eq!(live.drive.now_ps(), 0);
 }
 
 #[test]

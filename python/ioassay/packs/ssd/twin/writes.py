@@ -540,12 +540,21 @@ class WriteSide:
             best = self._with_likely_cache(best)
             for name, values in choices.items():
                 others = [replace(best, **{name: value}) for value in values]
-                others = [replace(each, exported=self._exported(each.rows)) for each in others]
+                if name == "rows":
+                    others = [self._of_rows(best, count) for count in values]
                 best = self._least([best, *others], self._loss_of)
         if self._loss_of(best) < _MUCH_BETTER * self.of_collection[plain]:
             self.shape = best
             name = _program_term(0).name
             self._limits[name] = replace(_program_term(0), centre=math.log(self._values(best)[name]), spread=0.2)
+
+    def _of_rows(self, shape: _Shape, rows: int) -> _Shape:
+        """The same capacity in other rows of a superblock, and a time of programs that goes with them."""
+        spare = max(4, round(shape.spare * shape.rows / rows))
+        values, other = self._values(shape), replace(shape, rows=rows, exported=self._exported(rows), spare=spare)
+        name = _program_term(0).name
+        slower = self._with_rows(shape.rows, other, values)[name] / values[name]
+        return replace(other, slow=round(shape.slow * slower, 2))
 
     def _with_likely_cache(self, shape: _Shape) -> _Shape:
         """With the cache of which early loads are least off, at times from what was seen."""
@@ -677,11 +686,18 @@ class WriteSide:
         if shape not in self.of_collection:
             values, seen = self._values(shape), self._seen_of(shape)
             if math.isfinite(self.squares) and bool(shape.background) == bool(self.shape.background):
-                values = self.values
+                values = self._with_rows(self.shape.rows, shape, self.values)
             loads = {**self._early, **self._before_mixed()}
             run = self._run(shape, values, loads)
             self.of_collection[shape] = _loss(features(run[0]), features(loads)) if run else math.inf
         return self.of_collection[shape]
+
+    def _with_rows(self, before: int, shape: _Shape, values: dict[str, float]) -> dict[str, float]:
+        """Of a region that all writes go to: what a unit takes has a share of an erasure, of so many rows."""
+        name = _program_term(0).name
+        if not shape.region or shape.rows == before:
+            return values
+        return {**values, name: max(values[name] + values[_ERASE.name] * (1 / before - 1 / shape.rows), 10.0)}
 
     def _fit_collection(self, backgrounds: Sequence[int] = (0,)) -> None:
         """Whether and when it runs in the background, and whether moved pages have superblocks of their own."""
@@ -742,7 +758,7 @@ class WriteSide:
                 found.append(replace(shape, folding="both" if shape.folding == "full" else "full"))
             if shape.region:
                 several = (shape.rows // _BITS * _BITS + rest for rest in range(_BITS))
-                found += [replace(shape, rows=rows, exported=self._exported(rows)) for rows in several]
+                found += [self._of_rows(shape, rows) for rows in several]
         return [each for each in found if each.background >= 0 and each.spare >= 4]
 
     def _fit_mixed(self) -> None:
