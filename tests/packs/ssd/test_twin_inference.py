@@ -101,11 +101,10 @@ def test_no_limit_of_commands_is_below_what_writes_reach(learned: tuple[dict[str
     limited = {**options, "command_rate": 60_000.0}
     readings = battery.learn(SimulatedTarget(limited, 9, noise=NOISE), writes=False, budget_s=600)
     fast = Load("write-4KiB", "rates", "write", 4 * KIB, 16, requests=100)
-    found = [
-        inference.fit([*readings, *others], capacity_bytes=256 << 20, laid_out=True).options["command_rate"]
-        for others in ([], [Reading(fast, 100, 1.0, {"iops": 200_000.0})])
-    ]
-    assert found == [pytest.approx(60_000, rel=0.03), 0.0]
+    told = inference.fit(
+        [*readings, Reading(fast, 100, 1.0, {"iops": 200_000.0})], capacity_bytes=256 << 20, laid_out=True
+    )
+    assert told.options["command_rate"] == 0.0
 
 
 def test_the_description_simulates_a_workload_as_the_drive_does_and_is_served(

@@ -187,15 +187,16 @@ fn a_write_past_the_cache_waits_for_whole_units() {
     let cache = [("write_cache", 1_048_576_u64), ("program_unit", 16_384)];
     let controller = Controller::of(cache.map(|(name, value)| (name, value.into()))).expect("options");
     let mut spec = reference(4);
-    (spec.controller, spec.reserve) = (Some(controller), 0.3);
+    (spec.controller, spec.reserve) = (controller, 0.3);
     let mut live = Live::new(drive(&spec), None);
     live.drive.submit_bypass(0, &write(0, 0, 16)).expect("a request");
     live.finish();
-    let is_programmed = |event: &&Event| matches!(event, Event::Programmed { .. });
-    let together = live.events.chunk_by(|one, two| is_programmed(&one) == is_programmed(&two));
-    let programmed = together.filter(|events| is_programmed(&&events[0])).map(<[Event]>::len);
-    assert_eq!(programmed.sum::<usize>(), 16);
-    assert_eq!(live.drive.now_ps(), 0);
+    let at_ps = live.events.iter().find_map(|event| match event {
+        Event::Complete { request: 0, at_ps } => Some(*at_ps),
+        _ => None,
+    });
+    let (sectors, moved, program) = (16 * 8 * 238_400, 4 * 105_600_000, 200_000_000);
+    assert_eq!(at_ps, Some(sectors + moved + program), "one unit on each of four elements");
 }
 
 #[test]
