@@ -90,7 +90,8 @@ def counted(seen: Observation) -> dict[str, object]:
         "errors": seen.call_errors,
         "tasks": (seen.processes, seen.threads, seen.most_alive),
         "operations": sorted((each.entry, each.kind, each.calls.calls, each.calls.bytes) for each in seen.operations),
-        "own": sorted((each.kind, each.calls.calls, each.calls.bytes) for each in seen.block if each.own),
+        # In MiB: whether the file system reads pages of its own tables from the disk is its affair.
+        "own": sorted((each.kind, each.calls.bytes >> 20) for each in seen.block if each.own),
         "sessions": sorted(
             (paths[each.file], each.read.calls, each.read.bytes, each.write.bytes, repr(each.read_pattern))
             for each in seen.sessions

@@ -693,7 +693,7 @@ class WriteSide:
         return self.of_collection[shape]
 
     def _with_rows(self, before: int, shape: _Shape, values: dict[str, float]) -> dict[str, float]:
-        """Of a region that all writes go to: what a unit takes has a share of an erasure, of so many rows."""
+        """Of a region that all writes go to: what a unit takes has a share of an erasure, by the number of rows."""
         name = _program_term(0).name
         if not shape.region or shape.rows == before:
             return values
@@ -925,9 +925,9 @@ _SEARCHED = 0.7
 _SPARE = (0.15, 0.22, 0.1, 0.3, 0.06, 0.4)
 _SUPERBLOCKS = (60, 80, 110, 150, 200, 260)
 _WORTH = 6.0
-_BAD, _MUCH_BETTER = 100.0, 0.7
-"""Squares of the early loads beyond those of noise; and the share of them with which another structure may do."""
 """Of squares, that an SLC region has to save, and within twice of which alternatives are about as good."""
+_BAD, _MUCH_BETTER = 100.0, 0.7
+"""A loss beyond that of noise; and the share of it with which a region that all writes go to is likelier."""
 _MOST_LOSS = 50.0
 """Of one statistic: chance in the order of stalls can make it large."""
 _SUSPENSION_US = (6.0, 12.0, 24.0, 48.0, 96.0)
