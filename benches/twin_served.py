@@ -98,7 +98,7 @@ def under_fio(load: Load, path: Path, draws: np.random.Generator) -> dict[str, f
     command = ["chrt", "-f", str(PRIORITY), "fio", "--name=held-out", f"--read_iolog={log}", "--direct=1"]
     command += ["--ioengine=libaio", f"--iodepth={load.depth}", "--lat_percentiles=1", "--output-format=json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    latency = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0][names.min()]["lat_ns"]
+    latency = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0][min(names)]["lat_ns"]
     return {"mean": latency["mean"] / 1e3, "median": latency["percentile"]["50.000000"] / 1e3}
 
 
