@@ -139,7 +139,7 @@ def sweep(latencies: np.ndarray, elements: int, types: Sequence[int] = (1, 2, 3,
     onset = int(delayed[0]) if period else 0
     places = Sweep(fast, onset, period).plain(len(rest))
     plain = rest[places]
-    rows = rows or (max(1, period // elements) if period else 0)
+    rows = rows or (max(1, round(period / elements)) if period else 0)
     best, squares = [float(np.median(plain))], math.inf
     for count, cycle in _cycles(types, rows):
         of_type = (places // elements) % (cycle or len(rest)) % count
@@ -335,7 +335,9 @@ def _early_features(readings: Mapping[str, Reading], seen: Sweep, elements: int)
         found[DURABLE] = (levels[0], 0.02)
         ratios = {f"type {each}": levels[each] for each in range(1, seen.types)}
         if seen.period:
-            ratios["delayed"] = float(np.median(rest[seen.onset :: seen.period]))
+            # Wherever they are: moved pages may shift them.
+            count = len(rest[seen.onset :: seen.period])
+            ratios["delayed"] = float(np.median(np.sort(rest)[-count:]))
         if seen.fast:
             ratios["fast"] = float(np.median(series[: seen.fast]))
         found |= {f"{DURABLE} {name}": (value / levels[0], 0.01) for name, value in ratios.items()}
@@ -513,7 +515,7 @@ class WriteSide:
         seen, plain, slow = self._seen, self.shape, self._early.get(SLOW)
         if seen.fast or not seen.period or slow is None or self.of_collection[plain] < _BAD:
             return
-        most, rows = (seen.onset - 1) // seen.period + 1, seen.period // self._elements * _BITS
+        most, rows = (seen.onset - 1) // seen.period + 1, seen.rows * _BITS
         if most * seen.period * int(self._base["program_unit"]) > 0.8 * slow.requests * slow.load.size_bytes:
             return  # larger than what the stripes could fill
         exported = self._exported(rows)
